@@ -1,0 +1,1 @@
+"""Policies, the rollout engine, agents, the trainer and the registry of methods."""

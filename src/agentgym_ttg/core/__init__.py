@@ -1,0 +1,57 @@
+"""The vocabulary: messages, completions, turns, trajectories, spaces, parsing, counting, files, errors."""
+
+from .actions import Action, ActionFormat, PlainFormat, TagFormat, ToolFormat, make_action_format, split_reasoning
+from .completion import Completion
+from .errors import (
+    AgentGymError,
+    ConfigError,
+    DataError,
+    EngineError,
+    EpisodeError,
+    MissingDependencyError,
+    PolicyError,
+    TrajectoryFileError,
+    UnknownTaskError,
+)
+from .messages import Message, ToolCall
+from .spaces import Unicode
+from .tokenizers import Tokenizer, count_tokens, load_tokenizer
+from .tool_calls import ToolCallError, parse_tool_calls
+from .trajectory import Outcome, Trajectory, TrajectoryGroup, Turn
+from .trajectory_files import TrajectoryWriter, export_parquet, iter_trajectories, load_trajectories
+
+__all__ = [
+    "Action",
+    "ActionFormat",
+    "AgentGymError",
+    "Completion",
+    "ConfigError",
+    "DataError",
+    "EngineError",
+    "EpisodeError",
+    "Message",
+    "MissingDependencyError",
+    "Outcome",
+    "PlainFormat",
+    "PolicyError",
+    "TagFormat",
+    "Tokenizer",
+    "ToolCall",
+    "ToolCallError",
+    "ToolFormat",
+    "Trajectory",
+    "TrajectoryFileError",
+    "TrajectoryGroup",
+    "TrajectoryWriter",
+    "Turn",
+    "Unicode",
+    "UnknownTaskError",
+    "count_tokens",
+    "export_parquet",
+    "iter_trajectories",
+    "load_tokenizer",
+    "load_trajectories",
+    "make_action_format",
+    "parse_tool_calls",
+    "split_reasoning",
+]

@@ -1,0 +1,79 @@
+"""The ids that ``import agentgym_ttg`` registers with Gymnasium."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gymnasium as gym
+
+from agentgym_ttg.core.errors import ConfigError, nearest
+
+__all__ = ["ENVIRONMENTS", "EnvInfo", "register_environments", "resolve_env_id"]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvInfo:
+    """One registered environment.
+
+    Attributes:
+        id: Gymnasium id.
+        entry_point: ``module:class``; a string, so that ``spec.to_json()`` works and nothing is imported early.
+        summary: One line for lists.
+        splits: Names of its splits.
+        default_eval_split: The split that evaluation uses unless told otherwise.
+    """
+
+    id: str
+    entry_point: str
+    summary: str
+    splits: tuple[str, ...]
+    default_eval_split: str
+
+
+ENVIRONMENTS: dict[str, EnvInfo] = {
+    info.id: info
+    for info in (
+        EnvInfo(
+            "agentgym_ttg/ALFWorld-v0",
+            "agentgym_ttg.envs.alfworld.env:ALFWorldEnv",
+            "household tasks in text; built-in games, or the official ones by data_dir / ALFWORLD_DATA",
+            ("train", "valid_seen", "valid_unseen"),
+            "valid_seen",
+        ),
+    )
+}
+
+
+def register_environments() -> None:
+    """Register every environment of ours; calling it again changes nothing."""
+    for info in ENVIRONMENTS.values():
+        if info.id not in gym.registry:
+            gym.register(
+                info.id,
+                entry_point=info.entry_point,
+                vector_entry_point="agentgym_ttg.envs.vector:make_vector_env",
+                kwargs={},
+            )
+
+
+def resolve_env_id(name: str) -> str:
+    """Return the registered id for a name, with or without namespace and version, in any case.
+
+    Raises:
+        ConfigError: If nothing is registered under it; names the nearest.
+
+    >>> resolve_env_id("alfworld")
+    'agentgym_ttg/ALFWorld-v0'
+    """
+    if name in gym.registry:
+        return name
+    short = {env_id.split("/")[-1].rsplit("-v", 1)[0].lower(): env_id for env_id in ENVIRONMENTS}
+    key = name.split("/")[-1].rsplit("-v", 1)[0].lower()
+    if key in short and name in (short[key], short[key].split("/")[-1], name.split("/")[-1].rsplit("-v", 1)[0]):
+        return short[key]
+    hint = nearest(name, list(ENVIRONMENTS)) or ([short[near[0]]] if (near := nearest(key, short)) else [])
+    raise ConfigError(
+        f"unknown environment {name!r}"
+        + (f"; did you mean {hint[0]!r}?" if hint else "")
+        + f" Registered here: {', '.join(ENVIRONMENTS)}"
+    )
