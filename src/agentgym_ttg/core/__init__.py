@@ -14,6 +14,7 @@ from .errors import (
     UnknownTaskError,
 )
 from .messages import Message, ToolCall
+from .recorder import TrajectoryBuilder
 from .spaces import Unicode
 from .tokenizers import Tokenizer, count_tokens, load_tokenizer
 from .tool_calls import ToolCallError, parse_tool_calls
@@ -40,6 +41,7 @@ __all__ = [
     "ToolCallError",
     "ToolFormat",
     "Trajectory",
+    "TrajectoryBuilder",
     "TrajectoryFileError",
     "TrajectoryGroup",
     "TrajectoryWriter",

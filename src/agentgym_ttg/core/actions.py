@@ -57,7 +57,9 @@ class Action:
 class ActionFormat(Protocol):
     """How an assistant message carries an action."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Name in settings."""
 
     def parse(self, text: str) -> Action:
         """Parse a message; never raises."""
@@ -140,7 +142,7 @@ class TagFormat:
     def parse(self, text: str) -> Action:
         """Parse a message; never raises."""
         reasoning, said = split_reasoning(text)
-        if self.require_think and not reasoning and "<think>" not in text:
+        if self.require_think and not reasoning and not _THINK.search(text):
             return Action(text, error=f"The <think> block is missing. {self.describe()}")
         found = self._blocks(said)
         if isinstance(found, str):

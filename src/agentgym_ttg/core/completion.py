@@ -52,7 +52,7 @@ class Completion(str):
         self.logprobs = None if logprobs is None else tuple(float(p) for p in logprobs)
         self.prompt_ids = None if prompt_ids is None else tuple(int(i) for i in prompt_ids)
         self.finish_reason = finish_reason
-        if self.logprobs is not None and len(self.logprobs) != len(self.token_ids or ()):
+        if self.logprobs is not None and (self.token_ids is None or len(self.logprobs) != len(self.token_ids)):
             raise ValueError(
                 f"expected one log-probability for each token id, got {len(self.logprobs)} log-probabilities "
                 f"and {'no' if self.token_ids is None else len(self.token_ids)} ids"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "AgentGymError",
@@ -25,6 +26,17 @@ __all__ = [
 
 class AgentGymError(Exception):
     """Base of every error that this package raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by state, not by calling the constructor again (errors come back from worker processes)."""
+        return _rebuild, (type(self), self.args, dict(self.__dict__))
+
+
+def _rebuild(cls: type[AgentGymError], args: tuple[Any, ...], state: dict[str, Any]) -> AgentGymError:
+    error: AgentGymError = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class ConfigError(AgentGymError, ValueError):
@@ -81,8 +93,10 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
     Only the first 20,000 names are looked at, so that an unlimited task stream stays cheap.
 
-    >>> nearest("alfwrld", ["ALFWorld", "alfworld", "bfcl"])
-    ['alfworld', 'ALFWorld']
+    >>> nearest("alfwrld", ["ALFWorld", "bfcl"])
+    ['ALFWorld']
     """
-    pool = [candidate for candidate, _ in zip(known, range(20_000), strict=False)]
-    return difflib.get_close_matches(name[:200], pool, n=count, cutoff=0.5)
+    pool: dict[str, str] = {}  # letter case does not count
+    for candidate, _ in zip(known, range(20_000), strict=False):
+        pool.setdefault(candidate.lower(), candidate)
+    return [pool[key] for key in difflib.get_close_matches(name[:200].lower(), pool, n=count, cutoff=0.5)]

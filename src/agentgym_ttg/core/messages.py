@@ -27,10 +27,10 @@ class ToolCall:
     id: str = ""
 
     def to_hermes(self) -> str:
-        """Render in the Hermes/Qwen form, the one that environments see.
+        r"""Render in the Hermes/Qwen form, the one that environments see.
 
         >>> ToolCall("add", {"a": 1}).to_hermes()
-        '<tool_call>\\n{"name": "add", "arguments": {"a": 1}}\\n</tool_call>'
+        '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
         """
         body = json.dumps({"name": self.name, "arguments": self.arguments}, ensure_ascii=False)
         return f"<tool_call>\n{body}\n</tool_call>"

@@ -14,7 +14,7 @@ _ALPHABET = np.array(list(string.ascii_letters + string.digits + " .,:?!"))
 
 
 class Unicode(Space[str]):
-    """All strings of at most ``max_length`` characters, any characters, the empty string included.
+    r"""All strings of at most ``max_length`` characters, any characters, the empty string included.
 
     ``gymnasium.spaces.Text`` names its characters one by one, which excludes punctuation by default and is
     unusable for all of Unicode; here membership is a type and a length.
@@ -23,7 +23,7 @@ class Unicode(Space[str]):
         max_length: Longest string, in characters.
         seed: Seed of :meth:`sample`.
 
-    >>> "naïve\\n\\u2028" in Unicode(), 3 in Unicode()
+    >>> "naïve\n\u2028" in Unicode(), 3 in Unicode()
     (True, False)
     """
 

@@ -14,7 +14,6 @@ from typing import Protocol
 
 from tokenizers import Tokenizer as _FastTokenizer
 
-from .completion import Completion
 from .errors import ConfigError
 
 __all__ = ["Tokenizer", "count_tokens", "load_tokenizer"]
@@ -38,6 +37,8 @@ class _Fast:
     def __init__(self, name: str, tokenizer: _FastTokenizer) -> None:
         self.name = name
         self._tokenizer = tokenizer
+        tokenizer.no_truncation()  # some files carry a limit, which would cap the count
+        tokenizer.no_padding()
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of ``text``; a lone surrogate counts as U+FFFD."""
@@ -87,6 +88,7 @@ def load_tokenizer(spec: str | None = None) -> Tokenizer:
 def count_tokens(said: str, tokenizer: Tokenizer) -> int:
     """Count the tokens of an assistant message: its sampled ids, else the tokenizer's.
 
+    >>> from agentgym_ttg.core import Completion
     >>> count_tokens(Completion("go north", token_ids=[1, 2, 3]), load_tokenizer())
     3
     """

@@ -8,8 +8,9 @@ calls around it still run.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -19,9 +20,11 @@ __all__ = ["ToolCallError", "parse_tool_calls"]
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _MARK = re.compile(r"<think>|</think>|<tool_call>")
-_SPACE = re.compile(r"[\s,;]*")
+_SPACE = re.compile(r"(?:[\s,;]|```(?:json)?|</tool_call>)*")  # what may stand between bare calls
+_SPACE_IN_TAG = re.compile(r"(?:[\s,;]|```(?:json)?)*")
 _FENCE = re.compile(r"\A```(?:json|python)?\s*(.*?)\s*```\Z", re.DOTALL)
 _LLAMA_TAG = "<|python_tag|>"
+_DEEPEST = 100  # nesting of a call's JSON; what reads it later may recurse
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,38 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large for a number")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique_keys)
+
+
+def _decode(text: str, position: int = 0) -> tuple[Any, int]:
+    """Read one JSON value; return it and where it ends.
+
+    Raises:
+        ValueError: If there is none, or it is nested too deep.
+    """
+    try:
+        value, end = _DECODER.raw_decode(text, position)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    level, depth = [value], 0
+    while level := [item for one in level for item in _items(one)]:
+        depth += 1
+        if depth > _DEEPEST:
+            raise ValueError("it is nested too deep")
+    return value, end
+
+
+def _items(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def parse_tool_calls(text: str) -> tuple[str, str, list[ToolCall | ToolCallError]]:
@@ -65,6 +99,8 @@ def parse_tool_calls(text: str) -> tuple[str, str, list[ToolCall | ToolCallError
     >>> parse_tool_calls('<tool_call>{"name": "f", "arguments": [1]}</tool_call>')[2][0].message
     "the arguments of 'f' must be a JSON object, got list"
     """
+    if "think>" in text and (bare := _bare(text.strip())) is not None and _complete(bare):
+        return "", bare[1], bare[0]  # the marks stand inside strings
     reasoning: list[str] = []
     said: list[str] = []
     calls: list[ToolCall | ToolCallError] = []
@@ -86,26 +122,33 @@ def parse_tool_calls(text: str) -> tuple[str, str, list[ToolCall | ToolCallError
             found, position = _tagged(text, position)
             calls.extend(found)
     (reasoning if depth else said).append(text[position:])
-    outside = "".join(said).strip()
-    if not calls and (bare := _bare(outside)) is not None:
-        return "".join(reasoning).strip(), "", bare
-    return "".join(reasoning).strip(), outside, calls
+    thought, outside = "".join(reasoning).strip(), "".join(said).strip()
+    if calls:
+        return thought, outside.replace(_CLOSE, "").strip(), calls  # a doubled closing tag is no answer
+    if (bare := _bare(outside)) is not None:
+        return thought, bare[1], bare[0]
+    if _CLOSE in outside:
+        calls.append(ToolCallError("</tool_call> closes no call: the <tool_call> tag is missing", _short(outside)))
+        outside = ""
+    return thought, outside, calls
 
 
 def _tagged(text: str, start: int) -> tuple[list[ToolCall | ToolCallError], int]:
     """Read the calls behind an opening tag; return them and where reading goes on."""
     calls: list[ToolCall | ToolCallError] = []
-    position = _skip_space(text, start)
+    position = _skip(_SPACE_IN_TAG, text, start)
+    if text.startswith(_OPEN, position):  # the tag is doubled, or its call was left out: the next one counts
+        return calls, position
     while position < len(text) and not text.startswith((_CLOSE, _OPEN), position):
         try:
-            value, position = _DECODER.raw_decode(text, position)
-        except (ValueError, RecursionError) as error:
+            value, position = _decode(text, position)
+        except ValueError as error:
             end = _recover(text, position)
             calls.append(_broken(text[position:end], error))
             position = end
             break
         calls.extend(_calls_of(value))
-        position = _skip_space(text, position)
+        position = _skip(_SPACE_IN_TAG, text, position)
     if not calls:
         calls.append(ToolCallError("the <tool_call> tag is empty"))
     if text.startswith(_CLOSE, position):
@@ -113,8 +156,8 @@ def _tagged(text: str, start: int) -> tuple[list[ToolCall | ToolCallError], int]
     return calls, position
 
 
-def _skip_space(text: str, position: int) -> int:
-    match = _SPACE.match(text, position)
+def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
+    match = pattern.match(text, position)
     return match.end() if match else position
 
 
@@ -124,8 +167,8 @@ def _recover(text: str, position: int) -> int:
     return min(ends, default=len(text))
 
 
-def _bare(said: str) -> list[ToolCall | ToolCallError] | None:
-    """Read a message that is nothing but JSON calls; None if it is ordinary text."""
+def _bare(said: str) -> tuple[list[ToolCall | ToolCallError], str] | None:
+    """Read a message that begins with JSON calls; return them and the text behind. None if it is ordinary text."""
     fence = _FENCE.match(said)
     tagged = said.startswith(_LLAMA_TAG)
     body = fence.group(1) if fence else said.removeprefix(_LLAMA_TAG).strip()
@@ -133,26 +176,37 @@ def _bare(said: str) -> list[ToolCall | ToolCallError] | None:
         return None
     values: list[Any] = []
     position = 0
-    while position < len(body):
+    broken: list[ToolCall | ToolCallError] = []
+    while position < len(body) and body[position] in "{[":
         try:
-            value, position = _DECODER.raw_decode(body, position)
-        except (ValueError, RecursionError) as error:
-            if values or tagged or '"name"' in body or '"function"' in body:
-                return [*_flatten(values), _broken(body[position:], error)]
-            return None
+            value, position = _decode(body, position)
+        except ValueError as error:
+            broken = [_broken(body[position:], error)]
+            break
         values.append(value)
-        position = _skip_space(body, position)
-    if not tagged and not any(_looks_like_call(value) for value in values):
+        position = _skip(_SPACE, body, position)
+    meant = any(_looks_like_call(value) for value in values)
+    if broken:
+        # Broken JSON is a broken call only if it was meant as one; "[1] says so" and "{x} is a set" are answers.
+        rest = body[position:]
+        if not (meant or tagged or ('"name"' in rest and ('"arguments"' in rest or '"parameters"' in rest))):
+            return None
+        return [*_flatten(values), *broken], ""
+    if not (meant or tagged):
         return None  # an answer that happens to be JSON
-    return list(_flatten(values))
+    return list(_flatten(values)), body[position:].strip()
+
+
+def _complete(bare: tuple[list[ToolCall | ToolCallError], str]) -> bool:
+    return not bare[1] and all(isinstance(call, ToolCall) for call in bare[0])
 
 
 def _looks_like_call(value: Any) -> bool:
     if isinstance(value, list):
         return bool(value) and all(_looks_like_call(item) for item in value)
     return isinstance(value, dict) and (
-        "tool_calls" in value
-        or "function" in value
+        isinstance(value.get("tool_calls"), list)
+        or isinstance(value.get("function"), dict)
         or ("name" in value and ("arguments" in value or "parameters" in value))
     )
 
@@ -190,8 +244,11 @@ def _call_of(value: Any) -> ToolCall | ToolCallError:
         return ToolCallError(f'the call of {name!r} has no "arguments"; write {{}} if the tool takes none')
     if isinstance(arguments, str):  # the OpenAI form: arguments as JSON text
         try:
-            arguments = _DECODER.decode(arguments)
-        except (ValueError, RecursionError) as error:
+            decoded, end = _decode(arguments.strip())
+            if end < len(arguments.strip()):
+                raise ValueError("there is text behind the object")
+            arguments = decoded
+        except ValueError as error:
             return _broken(arguments, error, f"the arguments of {name!r}")
     if not isinstance(arguments, dict):
         return ToolCallError(

@@ -7,6 +7,7 @@ and written as ASCII, so that every Python string survives the round trip (U+202
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -130,24 +131,22 @@ def trajectory_from_dict(data: Any) -> Trajectory:
     Raises:
         TrajectoryFileError: If the record does not have the schema, or has a newer one.
     """
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:  # first: a newer record may look different throughout
+        raise TrajectoryFileError(
+            f"trajectory schema {version} is newer than this version reads ({SCHEMA_VERSION}); upgrade agentgym-ttg"
+        )
     try:
         record = _TrajectoryRecord.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "record"
         raise TrajectoryFileError(f"not a trajectory record: {where}: {first['msg']}") from error
-    if record.schema_version > SCHEMA_VERSION:
-        raise TrajectoryFileError(
-            f"trajectory schema {record.schema_version} is newer than this version reads ({SCHEMA_VERSION}); "
-            "upgrade agentgym-ttg"
-        )
     turns: list[Turn] = []
     before: tuple[int, ...] = ()
     for number, row in enumerate(record.turns):
         try:
-            said = Completion(
-                row.text, token_ids=row.token_ids, logprobs=row.logprobs, finish_reason=row.finish_reason
-            )
+            said = Completion(row.text, token_ids=row.token_ids, logprobs=row.logprobs, finish_reason=row.finish_reason)
         except ValueError as error:
             raise TrajectoryFileError(f"turn {number}: {error}") from error
         prompt: tuple[int, ...] | None = None
@@ -198,15 +197,23 @@ class TrajectoryWriter:
         self.path = Path(path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TrajectoryFileError(
+                f"cannot make the folder {self.path.parent} for {self.path.name}: {error.strerror or error}"
+            ) from error
+        try:
             self._file: IO[bytes] = open(self.path, "a+b", buffering=0)  # noqa: SIM115 - closed by close()
         except OSError as error:
             raise TrajectoryFileError(f"cannot write {self.path}: {error.strerror or error}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _cut_torn_line(self._file)
+        except BlockingIOError as error:
+            self._file.close()
+            raise TrajectoryFileError(f"{self.path} is being written by another writer") from error
         except OSError as error:
             self._file.close()
-            raise TrajectoryFileError(f"{self.path} is being written by another process") from error
-        _cut_torn_line(self._file)
+            raise TrajectoryFileError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def write(self, trajectory: Trajectory) -> None:
         """Append one trajectory.
@@ -219,20 +226,35 @@ class TrajectoryWriter:
             line = json.dumps(trajectory_to_dict(trajectory), separators=(",", ":"), allow_nan=False).encode() + b"\n"
         except (TypeError, ValueError) as error:
             raise TrajectoryFileError(f"trajectory of {trajectory.task_id!r} cannot be written: {error}") from error
-        start = self._file.seek(0, os.SEEK_END)
+        if self._file.closed:
+            raise TrajectoryFileError(f"cannot write {self.path}: the writer is closed")
+        start: int | None = None
         try:
+            start = self._file.seek(0, os.SEEK_END)
             written = 0
             while written < len(line):
                 written += self._file.write(line[written:]) or 0
-        except OSError as error:
-            self._file.truncate(start)
-            raise TrajectoryFileError(f"cannot write {self.path}: {error.strerror or error}") from error
+        except BaseException as error:  # Ctrl-C too: a torn line must not be written behind
+            if start is not None:
+                with contextlib.suppress(OSError):
+                    self._file.truncate(start)
+            if isinstance(error, OSError):
+                raise TrajectoryFileError(f"cannot write {self.path}: {error.strerror or error}") from error
+            raise
 
     def close(self) -> None:
-        """Sync and close; closing twice is fine."""
+        """Sync and close; closing twice is fine.
+
+        Raises:
+            TrajectoryFileError: If the disk cannot keep what was written.
+        """
         if not self._file.closed:
-            os.fsync(self._file.fileno())
-            self._file.close()
+            try:
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                raise TrajectoryFileError(f"cannot sync {self.path}: {error.strerror or error}") from error
+            finally:
+                self._file.close()
 
     def __enter__(self) -> Self:
         """Return the writer."""
@@ -241,8 +263,9 @@ class TrajectoryWriter:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
-        self.close()
+        """Close; what went wrong inside is not hidden by what goes wrong here."""
+        with contextlib.suppress(*(() if value is None else (TrajectoryFileError,))):
+            self.close()
 
 
 def _cut_torn_line(file: IO[bytes], block: int = 1 << 16) -> None:
@@ -274,9 +297,10 @@ def iter_trajectories(path: str | os.PathLike[str]) -> Iterator[Trajectory]:
                 if not line.strip():
                     continue
                 try:
-                    yield trajectory_from_dict(json.loads(line))
+                    trajectory = trajectory_from_dict(json.loads(line))
                 except (ValueError, RecursionError) as error:
                     raise TrajectoryFileError(f"{os.fspath(path)}, line {number}: {error}") from error
+                yield trajectory
     except OSError as error:
         raise TrajectoryFileError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, SupportsFloat
+from typing import Any, ClassVar, Literal, SupportsFloat, TypeVar
 
 import gymnasium as gym
 
@@ -37,6 +38,7 @@ INFO_TYPES: dict[str, type] = {
     "metrics": dict,
 }
 
+_T = TypeVar("_T")
 _Phase = Literal["new", "running", "done", "closed"]
 
 
@@ -49,6 +51,7 @@ class StepResult:
         reward: Reward of the step.
         terminated: Whether the episode is over by the task's own rules.
         success: Whether the task is solved.
+        truncated: Whether a limit of the domain's own ended the episode (those of the base class are not its concern).
         valid: Whether the action was legal.
         metrics: Numbers about the episode that the results are to report, usually given with the last step.
     """
@@ -58,6 +61,7 @@ class StepResult:
     terminated: bool = False
     success: bool = False
     valid: bool = True
+    truncated: bool = False
     metrics: dict[str, float] = field(default_factory=dict)
 
 
@@ -220,29 +224,33 @@ class MultiTurnEnv(gym.Env[str, str]):
         """
         if self._phase == "closed":
             raise EpisodeError("reset() on a closed environment; make a new one")
-        super().reset(seed=seed)
         options = dict(options or {})
         task_id = options.pop("task_id", None)
         if options:
             raise ConfigError(f"unknown reset option {next(iter(options))!r}; expected 'task_id'")
-        if task_id is None:
-            task_id = self.tasks[int(self.np_random.integers(len(self.tasks)))]
-        elif not isinstance(task_id, str):
+        if task_id is not None and not isinstance(task_id, str):
             raise ConfigError(f"expected options['task_id'] to be a string, got {type(task_id).__name__}")
-        self._task = self.tasks.get(task_id)
+        tasks = self.tasks
         self._phase = "new"
+        self._task = None
+        super().reset(seed=seed)
+        # Drawn in any case, so that naming the task that a seed draws replays the same episode.
+        drawn = int(self.np_random.integers(len(tasks)))
+        self._task = tasks.get(tasks[drawn] if task_id is None else task_id)
         self._steps = self._tokens = 0
         self._success = False
         self._metrics = {}
         self._actions = []
         self._rng_at_begin = copy.deepcopy(self.np_random.bit_generator.state)
-        messages = _as_messages(self._guard(self._begin, self._task))
+        task = self._task
+        messages = self._guard(lambda: _as_messages(self._begin(task)), failed="new")
         self._transcript = Transcript()
         self._transcript.observe(messages)
         self._phase = "running"
+        info = self._guard(lambda: self._info(messages, assistant_tokens=0, valid=True), failed="new")
         if self.render_mode == "human":
             self._transcript.print_new()
-        return self._transcript.last_observation, self._info(messages, assistant_tokens=0, valid=True)
+        return self._transcript.last_observation, info
 
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Take an assistant message.
@@ -264,37 +272,41 @@ class MultiTurnEnv(gym.Env[str, str]):
         self._steps += 1
         self._tokens += tokens
         self._actions.append(action)
-        result = self._execute(action)
-        self._success = result.success
+        result, messages = self._guard(lambda: self._execute(action))
+        self._success = bool(result.success)
         self._metrics = {**self._metrics, **result.metrics}
-        messages = _as_messages(result.observation, reply=True)
         self._transcript.act(str(action), tokens, result.valid)
         self._transcript.observe(messages, reward=result.reward)
         spent = self._steps >= self.max_steps or (self.max_tokens is not None and self._tokens >= self.max_tokens)
-        truncated = spent and not result.terminated
-        if result.terminated or truncated:
+        terminated = bool(result.terminated)
+        truncated = (spent or bool(result.truncated)) and not terminated
+        if terminated or truncated:
             self._phase = "done"
+        info = self._guard(lambda: self._info(messages, assistant_tokens=tokens, valid=result.valid))
         if self.render_mode == "human":
             self._transcript.print_new()
-        info = self._info(messages, assistant_tokens=tokens, valid=result.valid)
-        return self._transcript.last_observation, float(result.reward), result.terminated, truncated, info
+        return self._transcript.last_observation, float(result.reward), terminated, truncated, info
 
-    def _execute(self, text: str) -> StepResult:
+    def _execute(self, text: str) -> tuple[StepResult, list[Message]]:
+        """Parse and act; a message that does not parse leaves the state, also a success, as it is."""
         action = self.format.parse(str(text))
         if action.error:
-            return StepResult(action.error, valid=False)
-        result: StepResult = self._guard(self._act, action)
-        return result
+            result = StepResult(action.error, valid=False, success=self._success)
+        else:
+            result = self._act(action)
+            if not math.isfinite(result.reward):
+                raise EngineError(f"{type(self).__name__} gave the reward {result.reward}")
+        return result, _as_messages(result.observation, reply=True)
 
-    def _guard(self, call: Any, argument: Any) -> Any:
+    def _guard(self, call: Callable[[], _T], *, failed: _Phase = "done") -> _T:
         """Turn any breakdown of the domain into our error, and end the episode."""
         try:
-            return call(argument)
+            return call()
         except AgentGymError:
-            self._phase = "done"
+            self._phase = failed
             raise
         except Exception as error:
-            self._phase = "done"
+            self._phase = failed
             task = self._task.id if self._task else "?"
             raise EngineError(f"{type(self).__name__}, task {task!r}: {type(error).__name__}: {error}") from error
 
@@ -347,19 +359,23 @@ class MultiTurnEnv(gym.Env[str, str]):
         if self._phase == "closed":
             raise EpisodeError("restore() on a closed environment; make a new one")
         self._task = snapshot.task
-        if snapshot.domain is not None:
-            self._restore(snapshot.domain)
-        else:
-            self.np_random.bit_generator.state = copy.deepcopy(snapshot.rng_at_begin)
-            self._guard(self._begin, snapshot.task)
-            for text in snapshot.actions:
-                self._execute(text)
+        self._guard(lambda: self._replay(snapshot), failed="new")
         self.np_random.bit_generator.state = copy.deepcopy(snapshot.rng_now)
         self._rng_at_begin = snapshot.rng_at_begin
         self._actions = list(snapshot.actions)
         self._phase, self._steps, self._tokens, self._success, metrics = snapshot.counters
         self._metrics = dict(metrics)
         self._transcript = Transcript.from_state(snapshot.transcript)
+
+    def _replay(self, snapshot: Snapshot) -> None:
+        """Bring the domain to the snapshot's state."""
+        if snapshot.domain is not None:
+            self._restore(snapshot.domain)
+            return
+        self.np_random.bit_generator.state = copy.deepcopy(snapshot.rng_at_begin)
+        self._begin(snapshot.task)
+        for text in snapshot.actions:
+            self._execute(text)
 
     def render(self) -> str | None:  # type: ignore[override]
         """Return the transcript (``ansi``), or None: ``human`` prints as it goes, no mode renders nothing."""
@@ -378,6 +394,8 @@ def _as_messages(observation: str | list[Message], *, reply: bool = False) -> li
     """Return an observation as chat messages; text is a user message."""
     if isinstance(observation, str):
         return [Message("user", observation)]
+    if not isinstance(observation, list) or not all(isinstance(message, Message) for message in observation):
+        raise EngineError(f"expected the observation as a string or a list of Message, got {observation!r:.200}")
     if not observation and not reply:
         raise EngineError("an episode must begin with an observation, got no message")
     return list(observation)

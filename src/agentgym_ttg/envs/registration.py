@@ -51,8 +51,8 @@ def register_environments() -> None:
             gym.register(
                 info.id,
                 entry_point=info.entry_point,
-                vector_entry_point="agentgym_ttg.envs.vector:make_vector_env",
-                kwargs={},
+                vector_entry_point=f"agentgym_ttg.envs.vector_entry:{info.id.rsplit('/', 1)[-1]}",
+                order_enforce=False,  # MultiTurnEnv does it, and a restored environment needs no reset
             )
 
 

@@ -86,11 +86,13 @@ class TaskSet(Sequence[str]):
     _members: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
 
     def __post_init__(self) -> None:
-        """Refuse an empty set; index the ids."""
+        """Refuse an empty set and repeated ids; index the ids."""
         if not len(self.ids):
             raise DataError(f"split {self.split!r} of {self.source} holds no task")
         if not isinstance(self.ids, NumberedIds):
             object.__setattr__(self, "_members", frozenset(self.ids))
+            if len(self._members) != len(self.ids):
+                raise DataError(f"split {self.split!r} of {self.source} names a task twice")
 
     def __len__(self) -> int:
         """Return the number of tasks."""

@@ -17,16 +17,18 @@ class Estimate:
 
     Attributes:
         can_complete: b_hat: whether the task can still be completed from here.
-        remaining_tokens: v_hat: assistant tokens still to be generated until success, >= 0; None iff not
-            ``can_complete`` or not ``valid``.
+        remaining_tokens: v_hat: assistant tokens still to be generated until success, >= 0 (steps, where the meter
+            was trained on steps); None if not ``can_complete``, not ``valid``, or where the meter predicts a score.
         valid: Whether the meter's answer could be read. An invalid answer is reported, never guessed.
         completion_logit: log-odds of completion where the meter has them (the ``deltattg-logit`` ablation).
+        score: predicted final score, of meters trained on outcomes (the ``deltattg-outcome`` ablation).
     """
 
     can_complete: bool
     remaining_tokens: float | None
     valid: bool = True
     completion_logit: float | None = None
+    score: float | None = None
 
     @classmethod
     def invalid(cls) -> Estimate:

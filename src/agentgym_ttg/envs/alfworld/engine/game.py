@@ -46,7 +46,17 @@ class Game:
         walkthrough: the commands of a solution that came with the game, maybe none.
     """
 
-    __slots__ = ("_introduction", "_rules", "_start", "goal_text", "id", "problem", "problem_text", "variant", "walkthrough")
+    __slots__ = (
+        "_introduction",
+        "_rules",
+        "_start",
+        "goal_text",
+        "id",
+        "problem",
+        "problem_text",
+        "variant",
+        "walkthrough",
+    )
 
     def __init__(
         self,
@@ -131,16 +141,22 @@ class Game:
                 f"the game file {path} is damaged: expected one JSON object, found {error}. "
                 "Fetch the data again, or leave this game out."
             ) from error
-        return cls.from_data(content, where=str(path), game_id=game_id or str(path))
+        sentence = None
+        if isinstance(content, dict) and not str(content.get("grammar", "")).strip():
+            sentence = _sentence_beside(path)
+        return cls.from_data(content, where=str(path), game_id=game_id or str(path), goal_text=sentence)
 
     @classmethod
-    def from_data(cls, content: Any, *, where: str = "the game", game_id: str = "") -> Game:
+    def from_data(
+        cls, content: Any, *, where: str = "the game", game_id: str = "", goal_text: str | None = None
+    ) -> Game:
         """Make a game from the content of a ``game.tw-pddl`` file.
 
         Args:
             content: the file's JSON object.
             where: the file's name, for errors.
             game_id: an id.
+            goal_text: the goal sentence for a file whose grammar was left out.
 
         Returns:
             The game.
@@ -163,7 +179,7 @@ class Game:
             variant = recognise(content["pddl_domain"], content["grammar"])
             return cls.from_problem(
                 content["pddl_problem"],
-                goal_sentence_of(content["grammar"]),
+                goal_sentence_of(content["grammar"]) or goal_text,
                 variant=variant,
                 game_id=game_id,
                 walkthrough=walkthrough,
@@ -189,6 +205,17 @@ class Game:
 
     def __repr__(self) -> str:
         return f"Game({self.id!r}, {self.task_type}, {self.goal_text!r})"
+
+
+def _sentence_beside(path: Path) -> str | None:
+    """The goal sentence of a game that was rebuilt without its grammar; its ``traj_data.json`` then holds it."""
+    try:
+        beside = json.loads((path.parent / "traj_data.json").read_bytes())
+        if beside.get("rebuilt_from_pack"):
+            return str(beside["turk_annotations"]["anns"][0]["task_desc"])
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        pass
+    return None
 
 
 class Episode:

@@ -147,13 +147,12 @@ def read_goal(node: Node, what: str = "the problem") -> Goal:
             return goal
     raise DataError(
         f"{what}: the goal is none of the six ALFWorld task types ({', '.join(TASK_TYPES)}): "
-        f"{flatten(node)[:600]}. Games with sliced objects or movable receptacles are not part of ALFWorld's text games."
+        f"{flatten(node)[:600]}. "
+        "Games with sliced objects or movable receptacles are not part of ALFWorld's text games."
     )
 
 
-def _collect(
-    node: Node, scope: dict[str, str], literals: list[_Literal], sorts: dict[str, str], what: str
-) -> None:
+def _collect(node: Node, scope: dict[str, str], literals: list[_Literal], sorts: dict[str, str], what: str) -> None:
     """Flatten a conjunction with nested ``exists`` into literals over variables that are unique in the whole goal."""
     if not isinstance(node, list) or not node or not isinstance(node[0], str):
         raise DataError(f"{what}: cannot read the goal at {flatten(node)[:200]}")

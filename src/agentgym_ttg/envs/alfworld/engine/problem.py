@@ -86,12 +86,12 @@ class Problem:
 
 
 _SORTS = frozenset({"agent", "location", "receptacle", "object", "rtype", "otype"})
-_THING_FACTS = frozenset(
-    "pickupable moveable cleanable heatable coolable toggleable sliceable isreceptacleobject isreceptacleobjectfull "
-    "isclean ishot iscool issliced istoggled ison".split()
-)
+_THING_FACTS = (
+    "pickupable", "moveable", "cleanable", "heatable", "coolable", "toggleable", "sliceable", "isreceptacleobject",
+    "isreceptacleobjectfull", "isclean", "ishot", "iscool", "issliced", "istoggled", "ison",
+)  # fmt: skip
 _SIGNATURES: dict[str, tuple[str, ...]] = {
-    **{fact: ("object",) for fact in _THING_FACTS},
+    **dict.fromkeys(_THING_FACTS, ("object",)),
     "openable": ("receptacle",),
     "opened": ("receptacle",),
     "full": ("receptacle",),

@@ -1,0 +1,225 @@
+"""The training loop of the head meter.
+
+A plain loop: two losses at many positions of one sequence are neither TRL's SFT nor its reward modelling.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .config import MeterConfig
+from .head import HeadMeter, collate, length_batches
+from .labels import Label
+from .metrics import meter_metrics
+from .prompts import Window
+
+__all__ = ["train_heads"]
+
+#: Called with the stage, how much of it is done, how much there is, and what was measured.
+Progress = Callable[[str, int, int, dict[str, float]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    window: Window
+    values: Tensor  # (N,) standard scores of the decisions of the window
+    has_values: bool
+    can_complete: bool
+
+
+def train_heads(
+    meter: HeadMeter,
+    train: Sequence[Label],
+    validation: Sequence[Label],
+    config: MeterConfig,
+    *,
+    work: Path,
+    progress: Progress,
+) -> list[dict[str, float]]:
+    """Train the meter's network in place and leave it at its best epoch on the validation labels.
+
+    Deterministic from ``config.seed``. The state after each epoch is kept in ``work``, so that a killed training goes on
+    from its last finished epoch and comes out the same.
+
+    Returns:
+        What was measured after each epoch.
+    """
+    network = meter.network
+    rows, held = _rows(meter, train), _rows(meter, validation)
+    weights = _class_weights(rows, config.balance)
+    updates = math.ceil(len(rows) / config.batch_trajectories)
+    total = updates * config.epochs
+    optimizer = torch.optim.AdamW(_parameter_groups(network, config), betas=(0.9, 0.98))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, total, config.warmup))
+    history: list[dict[str, float]] = []
+    best: dict[str, Any] = {"loss": math.inf, "epoch": -1, "state": None}
+    saved = work / "head-training.pt"
+    if saved.is_file():
+        state = torch.load(saved, weights_only=True, map_location=meter.device)
+        network.load_state_dict(state["network"])
+        optimizer.load_state_dict(state["optimizer"])
+        schedule.load_state_dict(state["schedule"])
+        history, best = state["history"], state["best"]
+    for epoch in range(len(history), config.epochs):
+        if epoch - best["epoch"] > config.patience and best["epoch"] >= 0:
+            break
+        torch.manual_seed(config.seed * 1_000_003 + epoch)  # dropout of backbones that have any
+        order = np.random.default_rng([config.seed, epoch]).permutation(len(rows))
+        network.train()
+        sums = np.zeros(2)
+        for number, start in enumerate(range(0, len(rows), config.batch_trajectories)):
+            chosen = [rows[i] for i in order[start : start + config.batch_trajectories]]
+            sums += _update(network, optimizer, chosen, weights, config, meter.device)
+            schedule.step()
+            progress("head", epoch * updates + number + 1, total, {"epoch": epoch + 1})
+        network.eval()
+        found = _validate(meter, held, validation, weights, config)
+        found["epoch"] = epoch + 1
+        found["train_value_loss"], found["train_completion_loss"] = (float(x) for x in sums / updates)
+        history.append(found)
+        if found["loss"] < best["loss"]:
+            best = {"loss": found["loss"], "epoch": epoch, "state": copy.deepcopy(network.state_dict())}
+        progress("head", (epoch + 1) * updates, total, found)
+        _save_state(saved, network, optimizer, schedule, history, best)
+    network.load_state_dict(best["state"])
+    network.eval()
+    return history
+
+
+def _rows(meter: HeadMeter, labels: Sequence[Label]) -> list[_Row]:
+    rows: list[_Row] = []
+    for reading in meter.readings([label.trajectory for label in labels]):
+        label = labels[reading.trajectory]
+        scores = meter.settings.encode_values(label.values[reading.window.steps])
+        values = torch.from_numpy(scores.astype(np.float32))
+        rows.append(_Row(reading.window, values, label.has_values, label.can_complete))
+    return rows
+
+
+def _class_weights(rows: Sequence[_Row], balance: bool) -> tuple[float, float]:
+    """Return the weights of (not completable, completable) histories; their mean over the histories is 1."""
+    counts = [sum(len(row.values) for row in rows if row.can_complete is c) for c in (False, True)]
+    if not balance or not all(counts):
+        return 1.0, 1.0
+    total = sum(counts)
+    return total / (2 * counts[0]), total / (2 * counts[1])
+
+
+def _parameter_groups(network: nn.Module, config: MeterConfig) -> list[dict[str, Any]]:
+    """Return AdamW groups: heads learn faster, vectors (norms, biases) do not decay."""
+    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    for name, parameter in network.named_parameters():
+        groups.setdefault((not name.startswith("backbone."), parameter.ndim >= 2), []).append(parameter)
+    return [
+        {
+            "params": parameters,
+            "lr": config.head_learning_rate if is_head else config.learning_rate,
+            "weight_decay": config.weight_decay if matrix else 0.0,
+        }
+        for (is_head, matrix), parameters in groups.items()
+    ]
+
+
+def _rate(step: int, total: int, warmup: float) -> float:
+    rising = max(1, round(total * warmup))
+    if step < rising:
+        return (step + 1) / rising
+    return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1, total - rising)))
+
+
+def _losses(
+    network: nn.Module, rows: Sequence[_Row], weights: tuple[float, float], config: MeterConfig, device: torch.device
+) -> tuple[Tensor, Tensor, int, int]:
+    """Return the sums of both losses and over how many decisions they are."""
+    ids, row_of, positions = collate([row.window for row in rows], device)
+    scores, logits = network(ids, row_of, positions)
+    counts = torch.tensor([len(row.values) for row in rows], device=device)
+    truth = torch.repeat_interleave(torch.tensor([row.can_complete for row in rows], device=device), counts)
+    learnt = torch.repeat_interleave(torch.tensor([row.has_values for row in rows], device=device), counts)
+    target = torch.cat([row.values for row in rows]).to(device)
+    value = F.smooth_l1_loss(scores, target, reduction="none", beta=config.huber_beta)
+    value_loss = torch.where(learnt, value, value.new_zeros(())).sum()
+    weight = torch.where(truth, logits.new_tensor(weights[1]), logits.new_tensor(weights[0]))
+    completion_loss = F.binary_cross_entropy_with_logits(logits, truth.float(), weight=weight, reduction="sum")
+    return value_loss, completion_loss, int(learnt.sum()), len(truth)
+
+
+def _update(
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    rows: Sequence[_Row],
+    weights: tuple[float, float],
+    config: MeterConfig,
+    device: torch.device,
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Take one optimiser step; return the mean value and completion losses."""
+    valued = max(1, sum(len(row.values) for row in rows if row.has_values))
+    decisions = sum(len(row.values) for row in rows)
+    sums = np.zeros(2)
+    optimizer.zero_grad(set_to_none=True)
+    for batch in length_batches([len(row.window.ids) for row in rows], config.batch_tokens):
+        value, completion, _, _ = _losses(network, [rows[i] for i in batch], weights, config, device)
+        (value / valued + config.completion_weight * completion / decisions).backward()  # type: ignore[no-untyped-call]
+        sums += (float(value.detach()) / valued, float(completion.detach()) / decisions)
+    nn.utils.clip_grad_norm_(network.parameters(), config.max_grad_norm)
+    optimizer.step()
+    return sums
+
+
+def _validate(
+    meter: HeadMeter,
+    rows: Sequence[_Row],
+    labels: Sequence[Label],
+    weights: tuple[float, float],
+    config: MeterConfig,
+) -> dict[str, float]:
+    """Return the validation losses (the epoch is chosen by their weighted sum) and what they mean."""
+    value = completion = 0.0
+    valued = decisions = 0
+    with torch.inference_mode():
+        for batch in length_batches([len(row.window.ids) for row in rows], config.batch_tokens):
+            a, b, n, m = _losses(meter.network, [rows[i] for i in batch], weights, config, meter.device)
+            value, completion, valued, decisions = value + float(a), completion + float(b), valued + n, decisions + m
+    value, completion = value / max(valued, 1), completion / max(decisions, 1)
+    found = {
+        "loss": value + config.completion_weight * completion,
+        "value_loss": value,
+        "completion_loss": completion,
+    }
+    metrics = meter_metrics(meter.score([label.trajectory for label in labels]), labels)
+    for name in ("completion_auroc", "completion_accuracy", "token_accuracy", "reward"):
+        number = getattr(metrics, name)
+        if number is not None:
+            found[name] = number
+    return found
+
+
+def _save_state(
+    path: Path,
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    schedule: Any,
+    history: list[dict[str, float]],
+    best: dict[str, Any],
+) -> None:
+    state = {
+        "network": network.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "schedule": schedule.state_dict(),
+        "history": history,
+        "best": best,
+    }
+    temporary = path.with_suffix(".tmp")
+    torch.save(state, temporary)
+    os.replace(temporary, path)

@@ -1,0 +1,73 @@
+"""Loading what meters are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agentgym_ttg.core.errors import ConfigError
+from agentgym_ttg.models import LoadedModel, load_causal_lm
+
+__all__ = ["load_base", "load_saved_backbone", "load_saved_tokenizer", "pick_device"]
+
+
+def pick_device(name: str) -> torch.device:
+    """Return the device called ``name``; ``"auto"`` is a GPU if there is one.
+
+    Raises:
+        ConfigError: If torch knows no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"unknown device {name!r}; expected auto, cpu, cuda or cuda:N") from error
+
+
+def load_base(spec: str, *, dtype: str, device: str) -> LoadedModel:
+    """Load the model that a meter is trained from."""
+    return load_causal_lm(spec, dtype=dtype, device=device)
+
+
+def load_saved_backbone(folder: Path, dtype: str) -> Any:
+    """Load the backbone of a saved head meter, which has no LM head.
+
+    Raises:
+        ConfigError: If the files do not load.
+    """
+    from transformers import AutoModel
+
+    kind = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}.get(dtype)
+    if kind is None:
+        raise ConfigError(f"unknown dtype {dtype!r}; expected float32, bfloat16 or float16")
+    return _load(AutoModel, folder, dtype=kind)
+
+
+def load_saved_tokenizer(folder: Path) -> Any:
+    """Load the tokenizer of a saved meter.
+
+    Raises:
+        ConfigError: If the files do not load.
+    """
+    from transformers import AutoTokenizer
+
+    return _load(AutoTokenizer, folder)
+
+
+def _load(factory: Any, folder: Path, **options: Any) -> Any:
+    from transformers.utils import logging as library
+
+    bars = library.is_progress_bar_enabled()
+    library.disable_progress_bar()
+    try:
+        return factory.from_pretrained(str(folder), **options)
+    except Exception as error:  # files of any kind of brokenness
+        raise ConfigError(
+            f"the meter in {folder} does not load ({factory.__name__}): {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        if bars:
+            library.enable_progress_bar()

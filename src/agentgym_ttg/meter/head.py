@@ -1,0 +1,296 @@
+"""HeadMeter: a causal LM with a value head and a completion head, read at every decision in one forward pass."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from agentgym_ttg.core.errors import ConfigError
+from agentgym_ttg.core.trajectory import Trajectory
+
+from ._torch import load_saved_backbone, load_saved_tokenizer, pick_device
+from .base import Estimate
+from .files import find_meter, parse_settings, read_settings, replace_folder, write_settings
+from .labels import Target
+from .prompts import HistoryEncoder, Style, Window, make_encoder
+from .references import References
+
+__all__ = ["HeadMeter", "HeadNetwork", "HeadSettings", "Reading", "collate", "length_batches"]
+
+_HEADS = "heads.safetensors"
+
+
+class HeadSettings(BaseModel):
+    """What a head meter needs to know of its training to be read."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = "head"
+    """Name for results."""
+    target: Target = "tokens"
+    """What is regressed."""
+    style: Style = "chat"
+    """How histories are worded."""
+    context_length: int = Field(1024, ge=32)
+    """Most tokens in a pass."""
+    threshold: float = Field(0.5, gt=0, lt=1)
+    """Probability of completion from which ``can_complete`` is said."""
+    value_mean: float = 0.0
+    """Mean of the transformed target in training; the head predicts standard scores."""
+    value_std: float = Field(1.0, gt=0)
+    """Its standard deviation."""
+    references: References | None = None
+    """The references fitted on the meter's training split."""
+    training: dict[str, Any] = {}
+    """How the meter was made, for the record."""
+
+    @property
+    def transform(self) -> Literal["log1p", "identity"]:
+        """How the target is transformed before it is standardised.
+
+        Costs to go span orders of magnitude and what counts is the relative error (eq. 5), so the head predicts
+        log1p. The loss is nearly absolute there, hence what is predicted is near the conditional median, which a
+        monotone transform keeps: it is the median in tokens as well. A score has no such scale.
+        """
+        return "identity" if self.target == "outcome" else "log1p"
+
+    def encode_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the standard scores of target values."""
+        raw = np.log1p(values) if self.transform == "log1p" else values
+        scores: NDArray[np.float64] = (raw - self.value_mean) / self.value_std
+        return scores
+
+    def decode_values(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return target values from standard scores; costs are never negative."""
+        raw = scores * self.value_std + self.value_mean
+        if self.transform == "identity":
+            return raw
+        values: NDArray[np.float64] = np.maximum(np.expm1(np.minimum(raw, 30.0)), 0.0)  # nan stays nan
+        return values
+
+
+class HeadNetwork(nn.Module):
+    """Backbone and two linear heads.
+
+    Args:
+        backbone: A causal transformers model without its LM head.
+        hidden_size: Width of its last hidden state.
+    """
+
+    def __init__(self, backbone: Any, hidden_size: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.value_head = nn.Linear(hidden_size, 1)
+        self.completion_head = nn.Linear(hidden_size, 1)
+        for head in (self.value_head, self.completion_head):
+            nn.init.zeros_(head.weight)
+            nn.init.zeros_(head.bias)
+
+    def forward(self, ids: Tensor, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Read decisions.
+
+        Sequences are padded on the right and the model is causal, so no padding is ever before what is read, and no
+        attention mask is needed.
+
+        Args:
+            ids: Token ids, ``(B, L)``.
+            rows: Sequence of each decision, ``(N,)``.
+            positions: Length of its history in that sequence, ``(N,)``.
+
+        Returns:
+            Standard scores of the value and log-odds of completion, each ``(N,)``, float32.
+        """
+        hidden = self.backbone(input_ids=ids, use_cache=False).last_hidden_state
+        read = hidden[rows, positions - 1].float()
+        return self.value_head(read).squeeze(-1), self.completion_head(read).squeeze(-1)
+
+
+class Reading(BaseModel):
+    """One window of one trajectory, as a row of a batch."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, frozen=True)
+    trajectory: int
+    window: Window
+
+
+class HeadMeter:
+    """Scores every decision of a trajectory in one forward pass.
+
+    Args:
+        network: Backbone and heads.
+        tokenizer: The backbone's tokenizer.
+        settings: What ``meter.json`` holds.
+        batch_tokens: Padded tokens in one forward pass.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
+    """
+
+    def __init__(
+        self,
+        network: HeadNetwork,
+        tokenizer: Any,
+        settings: HeadSettings,
+        *,
+        batch_tokens: int = 8192,
+        device: str = "auto",
+    ) -> None:
+        self.device = pick_device(device)
+        self.network = network.to(self.device).eval()
+        self.tokenizer = tokenizer
+        self.settings = settings
+        self.batch_tokens = batch_tokens
+        self.name = settings.name
+        self.tokens_scored = 0
+        self.encoder: HistoryEncoder = make_encoder(tokenizer, settings.style, settings.context_length)
+
+    @property
+    def target(self) -> Target:
+        """What the meter predicts."""
+        return self.settings.target
+
+    def score(self, trajectories: Sequence[Trajectory]) -> list[list[Estimate]]:
+        """Return one estimate for each decision history of each trajectory; see :class:`ProgressMeter`."""
+        return self.estimates(*self.read(trajectories))
+
+    def read(self, trajectories: Sequence[Trajectory]) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
+        """Return values in target units and log-odds of completion, each one array ``(T_i,)`` a trajectory."""
+        readings = self.readings(trajectories)
+        values = [np.full(len(trajectory), np.nan) for trajectory in trajectories]
+        logits = [np.full(len(trajectory), np.nan) for trajectory in trajectories]
+        with torch.inference_mode():
+            for batch in length_batches([len(r.window.ids) for r in readings], self.batch_tokens):
+                chosen = [readings[i] for i in batch]
+                ids, rows, positions = collate([r.window for r in chosen], self.device)
+                z, logit = (out.cpu().double().numpy() for out in self.network(ids, rows, positions))
+                self.tokens_scored += sum(len(r.window.ids) for r in chosen)
+                offset = 0
+                for reading in chosen:
+                    steps = reading.window.steps
+                    part = slice(offset, offset + len(steps))
+                    values[reading.trajectory][steps] = self.settings.decode_values(z[part])
+                    logits[reading.trajectory][steps] = logit[part]
+                    offset += len(steps)
+        return values, logits
+
+    def readings(self, trajectories: Sequence[Trajectory]) -> list[Reading]:
+        """Return the windows of the trajectories."""
+        return [
+            Reading(trajectory=index, window=window)
+            for index, trajectory in enumerate(trajectories)
+            if len(trajectory)
+            for window in self.encoder.windows(self.encoder.encode(trajectory))
+        ]
+
+    def estimates(
+        self, values: Sequence[NDArray[np.float64]], logits: Sequence[NDArray[np.float64]]
+    ) -> list[list[Estimate]]:
+        """Turn what was read into estimates; numbers that are not finite are invalid outputs."""
+        bound = math.log(self.settings.threshold / (1 - self.settings.threshold))
+        outcome = self.target == "outcome"
+
+        def estimate(value: float, logit: float) -> Estimate:
+            if not (math.isfinite(value) and math.isfinite(logit)):
+                return Estimate.invalid()
+            can = logit >= bound
+            cost = value if can and not outcome else None
+            return Estimate(can, cost, completion_logit=logit, score=value if outcome else None)
+
+        return [
+            [estimate(float(v), float(b)) for v, b in zip(row, row_logits, strict=True)]
+            for row, row_logits in zip(values, logits, strict=True)
+        ]
+
+    def with_threshold(self, threshold: float) -> HeadMeter:
+        """Return this meter with another threshold of completion; the network is shared."""
+        settings = HeadSettings.model_validate({**self.settings.model_dump(), "threshold": threshold})
+        return HeadMeter(
+            self.network, self.tokenizer, settings, batch_tokens=self.batch_tokens, device=str(self.device)
+        )
+
+    def save(self, folder: str | os.PathLike[str], extra: Mapping[str, str] | None = None) -> None:
+        """Save in Hugging Face form, whole or not at all: backbone, tokenizer, heads, ``meter.json``.
+
+        Args:
+            folder: Where to; a meter that is there is replaced.
+            extra: Text files to put beside it, by name.
+        """
+        with replace_folder(Path(folder)) as fresh:
+            self.network.backbone.save_pretrained(fresh)
+            self.tokenizer.save_pretrained(fresh)
+            heads = {
+                f"{name}.{part}": tensor.detach().float().cpu().contiguous()
+                for name in ("value_head", "completion_head")
+                for part, tensor in getattr(self.network, name).state_dict().items()
+            }
+            save_file(heads, str(fresh / _HEADS))
+            for name, text in (extra or {}).items():
+                (fresh / name).write_text(text, encoding="utf-8")
+            write_settings(fresh, "head", self.settings)
+
+    @classmethod
+    def load(
+        cls,
+        path_or_id: str | os.PathLike[str],
+        *,
+        device: str = "auto",
+        dtype: str = "float32",
+        batch_tokens: int = 8192,
+        threshold: float | None = None,
+    ) -> HeadMeter:
+        """Load a saved meter from a folder or the hub.
+
+        Raises:
+            ConfigError: If there is no head meter.
+        """
+        folder = find_meter(path_or_id)
+        record = read_settings(folder)
+        if record.get("kind") != "head":
+            raise ConfigError(f"{folder} holds a meter of kind {record.get('kind')!r}, expected 'head'")
+        settings = parse_settings(folder, HeadSettings, record["settings"])
+        if threshold is not None:
+            settings = HeadSettings.model_validate({**settings.model_dump(), "threshold": threshold})
+        backbone, tokenizer = load_saved_backbone(folder, dtype), load_saved_tokenizer(folder)
+        network = HeadNetwork(backbone, int(backbone.config.get_text_config().hidden_size))
+        try:
+            heads = load_file(str(folder / _HEADS))
+            for name in ("value_head", "completion_head"):
+                part = {key.removeprefix(f"{name}."): t for key, t in heads.items() if key.startswith(f"{name}.")}
+                getattr(network, name).load_state_dict(part)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ConfigError(f"the heads of the meter in {folder} cannot be read: {error}") from error
+        return cls(network, tokenizer, settings, batch_tokens=batch_tokens, device=device)
+
+
+def length_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Return batches of indices of similar length; a batch's padded size stays within ``batch_tokens``.
+
+    >>> length_batches([5, 50, 6, 48], 100)
+    [[0, 2], [3, 1]]
+    """
+    out: list[list[int]] = []
+    for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
+        if out and lengths[index] * (len(out[-1]) + 1) <= batch_tokens and lengths[index] <= 2 * lengths[out[-1][0]]:
+            out[-1].append(index)
+        else:
+            out.append([index])
+    return out
+
+
+def collate(windows: Sequence[Window], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Return padded ids ``(B, L)``, and the row and position of each decision, ``(N,)``, in order."""
+    ids = np.zeros((len(windows), max(len(window.ids) for window in windows)), dtype=np.int64)
+    for row, window in enumerate(windows):
+        ids[row, : len(window.ids)] = window.ids
+    rows = np.repeat(np.arange(len(windows)), [len(window.steps) for window in windows])
+    positions = np.concatenate([window.positions for window in windows])
+    a, b, c = (torch.from_numpy(array).to(device) for array in (ids, rows, positions))
+    return a, b, c

@@ -1,0 +1,547 @@
+"""Batched sampling that never reads a token twice.
+
+:class:`CachedDecoder` keeps the keys and values of an episode between its turns and encodes only what is new;
+:class:`ReencodingDecoder` reads the whole prompt at each turn. Both give the same tokens and, up to rounding, the same
+log-probabilities. The second is the reference of the first, and serves architectures whose state is no plain
+key-value cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+
+from agentgym_ttg.core.completion import FinishReason
+
+from .row_cache import RowCache
+from .sampling import sample_tokens
+
+__all__ = ["CachedDecoder", "DecodeRequest", "Decoded", "Decoder", "ReencodingDecoder", "context_length", "make_decoder"]
+
+#: Fixed cost of a forward pass, in tokens: splitting a ragged batch pays if it saves more padding than this.
+_PASS_COST = 48
+#: Shortest prefix worth copying from another row.
+_MIN_SHARED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeRequest:
+    """One message to be sampled.
+
+    Attributes:
+        key: Whose message; what was read for a key is kept until :meth:`Decoder.release`.
+        prompt_ids: The whole prompt, at least one id.
+        rng: Source of this message's randomness, one number for each token.
+        max_tokens: Limit of the message.
+        temperature: 0 is greedy.
+        top_p: Nucleus mass.
+        group: Keys of one group probably begin alike, which is looked for.
+    """
+
+    key: str
+    prompt_ids: Sequence[int]
+    rng: np.random.Generator
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    group: str = ""
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A sampled message.
+
+    Attributes:
+        token_ids: What was sampled, the end token included.
+        logprobs: Their log-probabilities (:func:`~agentgym_ttg.models.sampling.sample_tokens` says which).
+        finish_reason: ``stop`` at an end token, ``length`` at a limit. A prompt that leaves no room in the context
+            gives no ids and ``length``.
+    """
+
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish_reason: FinishReason = "length"
+
+
+class Decoder(Protocol):
+    """Samples messages; may remember what it has read."""
+
+    tokens_read: int
+    tokens_prompted: int
+
+    def generate(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
+        """Sample a message for each request, in order."""
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Forget some keys; unknown ones are ignored."""
+
+
+def context_length(model: Any) -> int:
+    """Return how many tokens the model can look at."""
+    config = model.config.get_text_config()
+    limit = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    return int(limit) if limit else 1 << 30
+
+
+def make_decoder(model: Any, stop_ids: Iterable[int], **options: Any) -> Decoder:
+    """Return the cached decoder where it reproduces the model, else the re-encoding one.
+
+    A few tokens are run through both ways of reading; architectures with recurrent or chunked state, with positions
+    taken from the attention mask, or with an attention kernel that takes no mask do not pass.
+
+    Args:
+        model: A causal LM of transformers.
+        stop_ids: Tokens that end a message.
+        **options: Of :class:`CachedDecoder`.
+    """
+    stop_ids = list(stop_ids)
+    if _keeps_plain_cache(model):
+        return CachedDecoder(model, stop_ids, **options)
+    return ReencodingDecoder(model, stop_ids)
+
+
+def _keeps_plain_cache(model: Any) -> bool:
+    generator = np.random.default_rng(0)
+    vocab = int(model.get_input_embeddings().weight.shape[0])
+    ids = [[int(i) for i in generator.integers(0, vocab, size)] for size in (9, 7)]
+    try:
+        with _evaluating(model):
+            # Two ragged passes through the cache against one plain pass for each row.
+            decoder = CachedDecoder(model, [])
+            decoder._cache.reserve(2, 12)
+            decoder._forward([1, 0], [0, 0], [ids[0][:5], ids[1][:2]])
+            cached = decoder._forward([1, 0], [5, 2], [ids[0][5:], ids[1][2:]])
+            for row, line in enumerate(ids):
+                plain = model(input_ids=torch.tensor([line], device=model.device)).logits[0, -1].float()
+                tolerance = 1e-3 if plain.dtype == model.dtype else 0.1
+                difference = (plain - cached[row].float()).abs().max()
+                if not bool(difference <= tolerance * (1.0 + plain.std())):
+                    return False
+    except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError, IndexError):
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Switch dropout and gradients off for a while."""
+    training = model.training
+    if training:
+        model.eval()
+    try:
+        # Not inference_mode: buffers that a model makes on the way (rotary tables) must stay usable in training.
+        with torch.no_grad():
+            yield
+    finally:
+        if training:
+            model.train()
+
+
+@dataclass(slots=True)
+class _Row:
+    """What the cache holds for a key: the tokens ``ids``, in slot ``slot``."""
+
+    slot: int
+    group: str
+    ids: list[int] = field(default_factory=list)
+    used: int = 0
+
+
+class CachedDecoder:
+    """Samples with a key-value cache that lives as long as the episodes.
+
+    - A prompt that extends what its key has read costs only the extension; any other prompt is read from where it
+      departs (a sliding window of the history keeps its common beginning).
+    - A new key takes the common beginning from a row of its group, and prompts that are equal are read once.
+    - Rows that have finished their message drop out of the batch.
+    - A changed parameter (a training step) empties the cache by itself.
+
+    Args:
+        model: A causal LM of transformers whose attention takes a mask (``sdpa`` or ``eager``).
+        stop_ids: Tokens that end a message.
+        max_cache_tokens: Room of the cache in tokens, over all rows; the rows used longest ago give way, and batches
+            that do not fit are sampled in parts.
+        max_pass_tokens: Most tokens in one forward pass.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        stop_ids: Iterable[int],
+        *,
+        max_cache_tokens: int = 1 << 20,
+        max_pass_tokens: int = 1 << 14,
+    ) -> None:
+        self.model = model
+        self.stop_ids = frozenset(stop_ids)
+        self.max_cache_tokens = max_cache_tokens
+        self.max_pass_tokens = max_pass_tokens
+        self.context = context_length(model)
+        self.tokens_read = 0
+        self.tokens_prompted = 0
+        self._cache = RowCache()
+        self._rows: dict[str, _Row] = {}
+        self._clock = 0
+        self._weights: Any = None
+        parameters = inspect.signature(model.forward).parameters
+        self._cache_name = "cache" if "cache" in parameters else "past_key_values"
+        self._last_only = "logits_to_keep" in parameters
+        config = model.config.get_text_config()
+        self._layer_types = set(getattr(config, "layer_types", None) or ())
+        self._window: int | None = getattr(config, "sliding_window", None)
+
+    # Interface ----------------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
+        """Sample a message for each request, in order; a key may occur once.
+
+        Raises:
+            ValueError: If a prompt is empty or a key occurs twice.
+        """
+        if len({request.key for request in requests}) != len(requests):
+            raise ValueError("expected one request for each key, got a key twice")
+        results = [Decoded() for _ in requests]
+        todo: list[int] = []
+        for index, request in enumerate(requests):
+            if not request.prompt_ids:
+                raise ValueError(f"expected a prompt of at least one token for {request.key!r}")
+            self.tokens_prompted += len(request.prompt_ids)
+            if len(request.prompt_ids) < self.context:
+                todo.append(index)
+        with _evaluating(self.model):
+            self._check_weights()
+            while todo:
+                count = self._fitting([requests[i] for i in todo])
+                part, todo = todo[:count], todo[count:]
+                self._generate([requests[i] for i in part], [results[i] for i in part])
+        return results
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Forget some keys; unknown ones are ignored."""
+        for key in keys:
+            self._rows.pop(key, None)
+
+    def reset(self) -> None:
+        """Forget everything and free the memory."""
+        self._rows.clear()
+        self._cache = RowCache()
+
+    # Rows ---------------------------------------------------------------------------------------------------------
+
+    def _check_weights(self) -> None:
+        """Empty the cache if a parameter was replaced or written to since the last call."""
+        weights = [(p.data_ptr(), p._version) for p in self.model.parameters()]
+        if weights != self._weights:
+            if self._weights is not None:
+                self._rows.clear()
+            self._weights = weights
+
+    def _limit(self, request: DecodeRequest) -> int:
+        return min(request.max_tokens, self.context - len(request.prompt_ids))
+
+    def _fitting(self, requests: Sequence[DecodeRequest]) -> int:
+        """Return how many of the requests fit into the cache together; at least one."""
+        width = 0
+        for count, request in enumerate(requests):
+            width = max(width, len(request.prompt_ids) + self._limit(request))
+            if count and (count + 1) * width > self.max_cache_tokens:
+                return count
+        return len(requests)
+
+    def _place(self, requests: Sequence[DecodeRequest]) -> list[_Row]:
+        """Give every request a row that holds as much of its prompt as is known, but not its last token."""
+        self._clock += 1
+        width = max(len(request.prompt_ids) + self._limit(request) for request in requests)
+        for request in requests:
+            if row := self._rows.get(request.key):
+                row.used = self._clock
+                keep = _common(row.ids, request.prompt_ids, len(request.prompt_ids) - 1)
+                del row.ids[keep:]
+        new = [request for request in requests if request.key not in self._rows]
+        columns = max(width, self._cache.columns)
+        rows_that_fit = max(self.max_cache_tokens // columns, len(requests))
+        self._evict(len(self._rows) + len(new) - rows_that_fit)
+        taken = {row.slot for row in self._rows.values()}
+        free = (slot for slot in range(len(self._rows) + len(new)) if slot not in taken)
+        if new:
+            donors: dict[str, list[_Row]] = {}
+            for row in self._rows.values():
+                donors.setdefault(row.group, []).append(row)
+            for request in new:
+                self._rows[request.key] = _Row(next(free), request.group, used=self._clock)
+        rows = [self._rows[request.key] for request in requests]
+        slots = 1 + max(row.slot for row in self._rows.values())
+        if slots > self._cache.slots or width > self._cache.columns:
+            # Grow ahead of the conversation, so that not every turn moves the whole cache.
+            longer = min(max(width * 3 // 2, 128), self.context) if width > self._cache.columns else 0
+            self._cache.reserve(slots, max(longer, width))
+        for request in new:
+            self._borrow(request, self._rows[request.key], donors.get(request.group, []))
+        self._gather_in_front(rows)
+        return rows
+
+    def _evict(self, count: int) -> None:
+        idle = sorted((row.used, key) for key, row in self._rows.items() if row.used < self._clock)
+        for _, key in idle[: max(count, 0)]:
+            del self._rows[key]
+
+    def _borrow(self, request: DecodeRequest, row: _Row, donors: Sequence[_Row]) -> None:
+        """Copy the longest common beginning from a row of the group."""
+        limit = len(request.prompt_ids) - 1
+        best = max(donors, key=lambda donor: _common(donor.ids, request.prompt_ids, limit), default=None)
+        if best is None:
+            return
+        shared = _common(best.ids, request.prompt_ids, limit)
+        if shared >= _MIN_SHARED:
+            self._cache.copy_rows([best.slot], [row.slot], shared)
+            row.ids = list(request.prompt_ids[:shared])
+
+    def _gather_in_front(self, rows: Sequence[_Row]) -> None:
+        """Exchange slots until ``rows`` are the first ones, in any order."""
+        count = len(rows)
+        outside = [row for row in rows if row.slot >= count]
+        if not outside:
+            return
+        inside = {row.slot for row in rows if row.slot < count}
+        holes = [slot for slot in range(count) if slot not in inside][: len(outside)]
+        owners = {row.slot: row for row in self._rows.values()}
+        moved = [owners[slot] for slot in holes if slot in owners]
+        width = max((len(row.ids) for row in [*outside, *moved]), default=0)
+        if width:
+            self._cache.swap_rows([row.slot for row in outside], holes, width)
+        for row, hole in zip(outside, holes, strict=True):
+            if hole in owners:
+                owners[hole].slot = row.slot
+            row.slot = hole
+
+    # Sampling -----------------------------------------------------------------------------------------------------
+
+    def _generate(self, requests: Sequence[DecodeRequest], results: Sequence[Decoded]) -> None:
+        rows = self._place(requests)
+        logits = self._read_prompts(requests, rows)
+        live = sorted(range(len(rows)), key=lambda i: rows[i].slot)
+        logits = logits[torch.tensor(live, device=logits.device)]
+        while True:
+            chosen, logprobs = sample_tokens(
+                logits,
+                temperatures=[requests[i].temperature for i in live],
+                top_ps=[requests[i].top_p for i in live],
+                rngs=[requests[i].rng for i in live],
+            )
+            going: list[int] = []
+            for i, token, logprob in zip(live, chosen, logprobs, strict=True):
+                result = results[i]
+                result.token_ids.append(token)
+                result.logprobs.append(logprob)
+                if token in self.stop_ids:
+                    result.finish_reason = "stop"
+                elif len(result.token_ids) < self._limit(requests[i]):
+                    going.append(i)
+            if not going:
+                return
+            self._gather_in_front([rows[i] for i in going])
+            live = sorted(going, key=lambda i: rows[i].slot)
+            logits = self._append([rows[i] for i in live], [[results[i].token_ids[-1]] for i in live])
+
+    def _read_prompts(self, requests: Sequence[DecodeRequest], rows: Sequence[_Row]) -> torch.Tensor:
+        """Read what is new of each prompt; return the logits behind it, ``(n, vocab)``."""
+        leaders: dict[tuple[int, ...], int] = {}
+        twins: list[tuple[int, int]] = []
+        pending: dict[int, list[int]] = {}
+        for index, (request, row) in enumerate(zip(requests, rows, strict=True)):
+            if not row.ids:
+                leader = leaders.setdefault(tuple(request.prompt_ids), index)
+                if leader != index:
+                    twins.append((leader, index))
+                    continue
+            pending[index] = list(request.prompt_ids[len(row.ids) :])
+        logits: list[torch.Tensor | None] = [None] * len(rows)
+        for bucket in _buckets({index: len(ids) for index, ids in pending.items()}, self.max_pass_tokens):
+            bucket.sort(key=lambda index: rows[index].slot)
+            out = self._append([rows[i] for i in bucket], [pending[i] for i in bucket])
+            for position, index in enumerate(bucket):
+                logits[index] = out[position]
+        for leader, index in twins:
+            logits[index] = logits[leader]
+            rows[index].ids = list(rows[leader].ids)
+        if twins:
+            width = max(len(rows[index].ids) for _, index in twins)
+            self._cache.copy_rows([rows[a].slot for a, _ in twins], [rows[b].slot for _, b in twins], width)
+        return torch.stack([line for line in logits if line is not None])
+
+    def _append(self, rows: Sequence[_Row], new: Sequence[list[int]]) -> torch.Tensor:
+        """Read new tokens of some rows, a bounded number at a time; return the last logits, ``(n, vocab)``."""
+        longest = max(map(len, new))
+        piece = max(self.max_pass_tokens // len(rows), 1)
+        if longest > piece:  # all but the last piece of long prompts go first, row by row where lengths differ
+            for row, ids in zip(rows, new, strict=True):
+                while len(ids) > piece:
+                    self._forward([row.slot], [len(row.ids)], [ids[:piece]])
+                    row.ids += ids[:piece]
+                    ids[:piece] = []
+        logits = self._forward([row.slot for row in rows], [len(row.ids) for row in rows], new)
+        for row, ids in zip(rows, new, strict=True):
+            row.ids += ids
+        return logits
+
+    def _forward(self, slots: list[int], lengths: list[int], new: Sequence[list[int]]) -> torch.Tensor:
+        queries = max(map(len, new))
+        device = self.model.device
+        input_ids = torch.tensor([[0] * (queries - len(ids)) + ids for ids in new], device=device)
+        inputs = self._cache.begin(slots, lengths, [len(ids) for ids in new], device)
+        self.tokens_read += sum(map(len, new))
+        out = self.model(
+            input_ids=input_ids,
+            attention_mask=self._masks(inputs["mask"], inputs["position_ids"]),
+            position_ids=inputs["position_ids"],
+            use_cache=True,
+            **{self._cache_name: self._cache},
+            **({"logits_to_keep": 1} if self._last_only else {}),
+        )
+        last: torch.Tensor = out.logits[:, -1]
+        return last
+
+    def _masks(self, mask: torch.Tensor, positions: torch.Tensor) -> Any:
+        """Return the mask in the form that the attention takes; with a sliding window where the width exceeds it."""
+        if self._window is None or mask.shape[-1] <= self._window:
+            return self._as_taken(mask)
+        near = torch.arange(mask.shape[-1], device=mask.device) > positions[:, None, :, None] - self._window
+        # A padded query keeps its column 0.
+        sliding = torch.where(mask.sum(-1, keepdim=True) > 1, mask & near, mask)
+        if self._layer_types:
+            return {"full_attention": self._as_taken(mask), "sliding_attention": self._as_taken(sliding)}
+        return self._as_taken(sliding)
+
+    def _as_taken(self, mask: torch.Tensor) -> torch.Tensor:
+        if self.model.config._attn_implementation != "eager":
+            return mask
+        dtype = self.model.dtype
+        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
+
+
+def _common(held: Sequence[int], wanted: Sequence[int], limit: int) -> int:
+    """Return the length of the common beginning, at most ``limit``."""
+    limit = min(len(held), limit)
+    if list(held[:limit]) == list(wanted[:limit]):
+        return limit
+    return next(i for i in range(limit) if held[i] != wanted[i])
+
+
+def _buckets(lengths: dict[int, int], max_tokens: int) -> list[list[int]]:
+    """Split ragged lengths so that padding plus the fixed cost of a pass is small.
+
+    >>> _buckets({0: 100, 1: 5, 2: 98, 3: 4}, max_tokens=1000)
+    [[0, 2], [1, 3]]
+    """
+    order = sorted(lengths, key=lambda index: -lengths[index])
+    buckets: list[list[int]] = []
+    for position, index in enumerate(order):
+        if buckets:
+            longest = lengths[buckets[-1][0]]
+            saved = (longest - lengths[index]) * (len(order) - position)
+            fits = longest * (len(buckets[-1]) + 1) <= max_tokens
+            if saved <= _PASS_COST and fits:
+                buckets[-1].append(index)
+                continue
+        buckets.append([index])
+    return buckets
+
+
+class ReencodingDecoder:
+    """Reads the whole prompt at each turn, with the model's own cache inside the turn only.
+
+    Args:
+        model: Any causal LM of transformers.
+        stop_ids: Tokens that end a message.
+        max_rows: Prompts in one batch.
+    """
+
+    def __init__(self, model: Any, stop_ids: Iterable[int], *, max_rows: int = 64) -> None:
+        self.model = model
+        self.stop_ids = frozenset(stop_ids)
+        self.context = context_length(model)
+        self.max_rows = max_rows
+        self.tokens_read = 0
+        self.tokens_prompted = 0
+
+    def generate(self, requests: Sequence[DecodeRequest]) -> list[Decoded]:
+        """Sample a message for each request, in order.
+
+        Raises:
+            ValueError: If a prompt is empty.
+        """
+        if any(not request.prompt_ids for request in requests):
+            raise ValueError("expected a prompt of at least one token")
+        results = [Decoded() for _ in requests]
+        todo = [index for index, request in enumerate(requests) if len(request.prompt_ids) < self.context]
+        self.tokens_prompted += sum(len(request.prompt_ids) for request in requests)
+        with _evaluating(self.model):
+            for start in range(0, len(todo), self.max_rows):
+                part = todo[start : start + self.max_rows]
+                self._generate([requests[i] for i in part], [results[i] for i in part])
+        return results
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Nothing is kept, so nothing is forgotten."""
+
+    def _generate(self, requests: Sequence[DecodeRequest], results: Sequence[Decoded]) -> None:
+        device = self.model.device
+        longest = max(len(request.prompt_ids) for request in requests)
+        pads = [longest - len(request.prompt_ids) for request in requests]
+        ids = torch.tensor([[0] * pad + list(r.prompt_ids) for pad, r in zip(pads, requests, strict=True)])
+        mask = (torch.arange(longest)[None] >= torch.tensor(pads)[:, None]).long()
+        limits = [min(request.max_tokens, self.context - len(request.prompt_ids)) for request in requests]
+        self.tokens_read += int(mask.sum())
+
+        def choose(_: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+            live = [
+                i
+                for i, (result, limit) in enumerate(zip(results, limits, strict=True))
+                if result.finish_reason != "stop" and len(result.token_ids) < limit
+            ]
+            tokens, logprobs = sample_tokens(
+                logits[live],
+                temperatures=[requests[i].temperature for i in live],
+                top_ps=[requests[i].top_p for i in live],
+                rngs=[requests[i].rng for i in live],
+            )
+            forced = torch.full_like(logits, -torch.inf)
+            forced[:, 0] = 0.0
+            for i, token, logprob in zip(live, tokens, logprobs, strict=True):
+                results[i].token_ids.append(token)
+                results[i].logprobs.append(logprob)
+                if token in self.stop_ids:
+                    results[i].finish_reason = "stop"
+                forced[i, 0] = -torch.inf
+                forced[i, token] = 0.0
+            return forced
+
+        def finished(*_: Any) -> torch.Tensor:
+            over = [
+                result.finish_reason == "stop" or len(result.token_ids) >= limit
+                for result, limit in zip(results, limits, strict=True)
+            ]
+            return torch.tensor(over, device=device)
+
+        # Greedy decoding of scores that leave the sampler's token alone; its defaults that would alter them are off.
+        self.model.generate(
+            ids.to(device),
+            attention_mask=mask.to(device),
+            generation_config=GenerationConfig(
+                max_new_tokens=max(limits),
+                do_sample=False,
+                repetition_penalty=1.0,
+                eos_token_id=None,
+                pad_token_id=0,
+                use_cache=True,
+            ),
+            logits_processor=LogitsProcessorList([choose]),
+            stopping_criteria=StoppingCriteriaList([finished]),
+        )
