@@ -7,8 +7,8 @@ from agentgym_ttg.core import ConfigError, PlainFormat, TagFormat, ToolFormat, m
 PIECES = st.sampled_from(
     [
         "<think>", "</think>", "<action>", "</action>", "<search>", "</search>", "<tool_call>", "</tool_call>",
-        "<thi", "nk>", "</", "{", "}", '{"name": "f", "arguments": {}}', '"', "\\", "\x00", "\ud800", "\u2028", "\n", " ", "go",
-        "[" * 50, "```json", "```", "<|python_tag|>", "secret",
+        "<thi", "nk>", "</", "{", "}", '{"name": "f", "arguments": {}}', '"', "\\", "\x00", "\ud800", "\u2028", "\n",
+        " ", "go", "[" * 50, "```json", "```", "<|python_tag|>", "secret",
     ]
 )  # fmt: skip
 HOSTILE = st.lists(PIECES | st.text(st.characters(), max_size=5), max_size=12).map("".join)

@@ -20,7 +20,11 @@ def info(content="obs", role="user", **more):
 
 def begin(**more):
     return TrajectoryBuilder(
-        env_id="toy", policy="me", observation="first", info=info("first", assistant_tokens=0, **more), metadata={"seed": 3}
+        env_id="toy",
+        policy="me",
+        observation="first",
+        info=info("first", assistant_tokens=0, **more),
+        metadata={"seed": 3},
     )
 
 

@@ -129,7 +129,9 @@ def test_an_answer_is_no_call(answer):
     assert parse_tool_calls(answer) == ("", answer, [])
 
 
-@pytest.mark.parametrize("text", ['{"name": "f", "arguments": {"x": 1}', '{"name": "f", "parameters": {x: 1}}', "<|python_tag|>{"])
+@pytest.mark.parametrize(
+    "text", ['{"name": "f", "arguments": {"x": 1}', '{"name": "f", "parameters": {x: 1}}', "<|python_tag|>{"]
+)
 def test_bare_json_that_was_meant_as_a_call_is_an_error(text):
     assert kinds(parse_tool_calls(text)[2]) == ["!"]
 

@@ -91,7 +91,7 @@ def same(a, b):
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(TRAJECTORIES, max_size=3))
 def test_every_trajectory_survives_the_round_trip(tmp_path, trajectories):
     path = tmp_path / "t.jsonl"

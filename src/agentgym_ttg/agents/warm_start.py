@@ -243,7 +243,8 @@ def _fit(
     )
     warmup = max(1, math.ceil(config.warmup * config.updates))
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warmup, max(config.updates - step, 0) / max(config.updates - warmup, 1))
+        optimizer,
+        lambda step: min((step + 1) / warmup, max(config.updates - step, 0) / max(config.updates - warmup, 1)),
     )
     rng = np.random.default_rng(config.seed)
     batches = _batches(rows, config, rng)
@@ -255,7 +256,7 @@ def _fit(
         for update in range(config.updates):
             loss, accuracy = _loss(model, next(batches), config)
             optimizer.zero_grad(set_to_none=True)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
             optimizer.step()
             schedule.step()

@@ -193,6 +193,10 @@ class MultiTurnEnv(gym.Env[str, str]):
         """Take back what :meth:`_snapshot` returned; may be called several times with the same object."""
         raise AssertionError("a domain that overrides _snapshot overrides _restore")
 
+    def _data_hash(self) -> str:
+        """Return a hash of the split's content; what the task set says unless the domain knows better."""
+        return self.tasks.content_hash
+
     def _close(self) -> None:
         """Release what the domain holds."""
 
@@ -202,6 +206,11 @@ class MultiTurnEnv(gym.Env[str, str]):
     def tasks(self) -> TaskSet:
         """The tasks of this environment's split."""
         return self._tasks(self.split)
+
+    @functools.cached_property
+    def data_hash(self) -> str:
+        """Hash of the tasks' content; equal hashes are equal tasks. May read the whole data set once."""
+        return self._data_hash()
 
     @property
     def phase(self) -> str:
@@ -335,9 +344,11 @@ class MultiTurnEnv(gym.Env[str, str]):
         """Return the present point of the episode, to branch from.
 
         Raises:
-            EpisodeError: If no episode was begun.
+            EpisodeError: If no episode was begun, or the environment is closed.
         """
-        if self._task is None or self._phase in ("new", "closed"):
+        if self._phase == "closed":
+            raise EpisodeError("snapshot() on a closed environment; make a new one")
+        if self._task is None or self._phase == "new":
             raise EpisodeError("snapshot() without an episode; call reset() first")
         return Snapshot(
             task=self._task,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 
 import gymnasium as gym
@@ -52,12 +53,17 @@ def register_environments() -> None:
                 info.id,
                 entry_point=info.entry_point,
                 vector_entry_point=f"agentgym_ttg.envs.vector_entry:{info.id.rsplit('/', 1)[-1]}",
-                order_enforce=False,  # MultiTurnEnv does it, and a restored environment needs no reset
+                # MultiTurnEnv enforces the order itself; Gymnasium's two wrappers do not know an episode that begins
+                # by restore() instead of reset().
+                order_enforce=False,
+                disable_env_checker=True,
             )
 
 
 def resolve_env_id(name: str) -> str:
     """Return the registered id for a name, with or without namespace and version, in any case.
+
+    ``module:id`` imports the module that registers the id first, as ``gym.make`` does.
 
     Raises:
         ConfigError: If nothing is registered under it; names the nearest.
@@ -65,11 +71,18 @@ def resolve_env_id(name: str) -> str:
     >>> resolve_env_id("alfworld")
     'agentgym_ttg/ALFWorld-v0'
     """
+    module, colon, rest = name.partition(":")
+    if colon:  # Gymnasium's form for environments that another package registers
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ConfigError(f"cannot import {module!r}, the module before the colon of {name!r}: {error}") from error
+        return resolve_env_id(rest)
     if name in gym.registry:
         return name
     short = {env_id.split("/")[-1].rsplit("-v", 1)[0].lower(): env_id for env_id in ENVIRONMENTS}
-    key = name.split("/")[-1].rsplit("-v", 1)[0].lower()
-    if key in short and name in (short[key], short[key].split("/")[-1], name.split("/")[-1].rsplit("-v", 1)[0]):
+    key = name.lower().split("/")[-1].rsplit("-v", 1)[0]
+    if key in short and name.lower() in (short[key].lower(), short[key].split("/")[-1].lower(), key):
         return short[key]
     hint = nearest(name, list(ENVIRONMENTS)) or ([short[near[0]]] if (near := nearest(key, short)) else [])
     raise ConfigError(

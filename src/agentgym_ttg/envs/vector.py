@@ -422,7 +422,7 @@ class EnvFactory:
 
     def __call__(self) -> gym.Env[Any, Any]:
         """Make one environment."""
-        env: gym.Env[Any, Any] = gym.make(self.spec, disable_env_checker=True, **self.kwargs)
+        env: gym.Env[Any, Any] = gym.make(self.spec, **self.kwargs)
         for wrapper in self.wrap:
             env = wrapper(env)
         return env
@@ -461,8 +461,10 @@ def make_vector_env(
     """
     spec = gym.spec(env_id) if isinstance(env_id, str) else env_id
     wrappers = (wrap,) if callable(wrap) else tuple(wrap)
+    # Gymnasium's own guards do not know an episode that begins by restore() instead of reset().
+    bare = dataclasses.replace(spec, order_enforce=False, disable_env_checker=True)
     envs = TextVectorEnv(
-        EnvFactory(spec, kwargs, wrappers),
+        EnvFactory(bare, kwargs, wrappers),
         num_envs,
         workers=workers,
         step_timeout=step_timeout,

@@ -9,7 +9,15 @@ from typing import Any
 from .base import Estimate
 from .labels import Target
 
-__all__ = ["ANSWER_PREFIX", "CLOSING", "answer_pieces", "default_instruction", "format_answer", "parse_answer", "value_key"]
+__all__ = [
+    "ANSWER_PREFIX",
+    "CLOSING",
+    "answer_pieces",
+    "default_instruction",
+    "format_answer",
+    "parse_answer",
+    "value_key",
+]
 
 #: What every answer begins with; ``true`` or ``false`` follows (the completion logit is read there).
 ANSWER_PREFIX = '<answer>{"can_complete":'

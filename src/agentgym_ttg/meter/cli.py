@@ -137,9 +137,11 @@ def _evaluate(command: Evaluate) -> None:
     config = _config_of(meter)
     counter = message_counter(config.count_with, meter.tokenizer)
     references = meter.settings.references
-    places = split_tasks(
-        (t.task_id for t in trajectories), seed=config.seed, validation=config.validation, test=config.test
-    ) if command.split != "all" or references is None else {}
+    places = (
+        split_tasks((t.task_id for t in trajectories), seed=config.seed, validation=config.validation, test=config.test)
+        if command.split != "all" or references is None
+        else {}
+    )
     norm = _norm_of(meter, trajectories)
 
     def labelled(part: Sequence[Trajectory]) -> list[Label]:
@@ -244,9 +246,7 @@ def _print_evaluation(evaluation: MeterEvaluation) -> None:
         return "-" if value is None else form.format(value)
 
     for name, title, form in _ROWS:
-        table.add_row(
-            title, *(shown(m, name, form) for m in (evaluation.meter, evaluation.constant, evaluation.steps))
-        )
+        table.add_row(title, *(shown(m, name, form) for m in (evaluation.meter, evaluation.constant, evaluation.steps)))
     console = Console()
     console.print(table)
     for name, (ours, theirs) in evaluation.paired_errors.items():

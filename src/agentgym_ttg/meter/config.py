@@ -17,15 +17,15 @@ class SFTSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    learning_rate: float = Field(1e-5, gt=0)
+    learning_rate: float = Field(default=1e-5, gt=0)
     """Peak learning rate (the paper's; a tiny model wants about 1e-3)."""
-    epochs: float = Field(1.0, gt=0)
+    epochs: float = Field(default=1.0, gt=0)
     """Passes over the examples."""
-    batch_size: int = Field(32, ge=1)
+    batch_size: int = Field(default=32, ge=1)
     """Examples in an optimiser step."""
-    micro_batch_size: int = Field(8, ge=1)
+    micro_batch_size: int = Field(default=8, ge=1)
     """Examples in a forward pass."""
-    histories_per_trajectory: int | None = Field(8, ge=1)
+    histories_per_trajectory: int | None = Field(default=8, ge=1)
     """Decision histories drawn from each trajectory as examples; None takes all."""
 
 
@@ -34,17 +34,17 @@ class RefineConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    steps: int = Field(50, ge=0)
+    steps: int = Field(default=50, ge=0)
     """Optimiser steps; 0 leaves the refinement out."""
-    learning_rate: float = Field(3e-6, gt=0)
+    learning_rate: float = Field(default=3e-6, gt=0)
     """Learning rate (the paper's)."""
-    group_size: int = Field(8, ge=2)
+    group_size: int = Field(default=8, ge=2)
     """Answers sampled for each history."""
-    histories_per_step: int = Field(8, ge=1)
+    histories_per_step: int = Field(default=8, ge=1)
     """Histories in an optimiser step."""
-    temperature: float = Field(1.0, gt=0)
+    temperature: float = Field(default=1.0, gt=0)
     """Sampling temperature."""
-    kl_coef: float = Field(0.0, ge=0)
+    kl_coef: float = Field(default=0.0, ge=0)
     """Coefficient of the KL term to the fine-tuned model."""
     token_accuracy: Literal["linear", "ratio"] = "linear"
     """Reading of u in eq. 5."""
@@ -70,43 +70,43 @@ class MeterConfig(BaseModel):
     count_with: Literal["meter", "recorded"] = "meter"
     """Who counts the tokens of recorded messages: the meter's tokenizer (one unit for all policies; one end-of-turn
     token is added to each message where the actor samples one), or the counts as recorded."""
-    validation: float = Field(0.1, gt=0, lt=1)
+    validation: float = Field(default=0.1, gt=0, lt=1)
     """Share of the tasks that choose the epoch."""
-    test: float = Field(0.1, gt=0, lt=1)
+    test: float = Field(default=0.1, gt=0, lt=1)
     """Share of the tasks that are held out for evaluation."""
 
     # Reading
     style: Style | None = None
     """Wording of histories; None takes ``chat`` for heads and ``transcript`` for the generative meter."""
-    context_length: int = Field(1024, ge=32)
+    context_length: int = Field(default=1024, ge=32)
     """Most tokens in a pass; longer histories lose their middle (see HistoryEncoder)."""
-    threshold: float = Field(0.5, gt=0, lt=1)
+    threshold: float = Field(default=0.5, gt=0, lt=1)
     """Probability of completion from which the head meter says that the task can be completed."""
     instruction: str | None = None
     """Instruction of the generative meter; None takes the built-in one."""
 
     # Head meter
-    epochs: int = Field(6, ge=1)
+    epochs: int = Field(default=6, ge=1)
     """Passes over the recordings; the best on the validation tasks is kept."""
-    patience: int = Field(2, ge=1)
+    patience: int = Field(default=2, ge=1)
     """Epochs without improvement after which training stops."""
-    learning_rate: float = Field(1e-3, gt=0)
+    learning_rate: float = Field(default=1e-3, gt=0)
     """Peak learning rate of the backbone (of a pretrained LLM rather 1e-5)."""
-    head_learning_rate: float = Field(5e-3, gt=0)
+    head_learning_rate: float = Field(default=5e-3, gt=0)
     """Peak learning rate of the heads."""
-    weight_decay: float = Field(0.01, ge=0)
+    weight_decay: float = Field(default=0.01, ge=0)
     """AdamW weight decay of matrices."""
-    warmup: float = Field(0.05, ge=0, lt=1)
+    warmup: float = Field(default=0.05, ge=0, lt=1)
     """Share of the updates with a rising learning rate; then it falls as a cosine."""
-    batch_trajectories: int = Field(32, ge=1)
+    batch_trajectories: int = Field(default=32, ge=1)
     """Trajectories in an optimiser step."""
-    batch_tokens: int = Field(8192, ge=32)
+    batch_tokens: int = Field(default=8192, ge=32)
     """Padded tokens in a forward pass."""
-    max_grad_norm: float = Field(1.0, gt=0)
+    max_grad_norm: float = Field(default=1.0, gt=0)
     """Gradient clipping."""
-    huber_beta: float = Field(0.25, gt=0)
+    huber_beta: float = Field(default=0.25, gt=0)
     """Where the smooth-L1 loss turns from square to absolute, in standard deviations of the transformed target."""
-    completion_weight: float = Field(1.0, ge=0)
+    completion_weight: float = Field(default=1.0, ge=0)
     """Weight of the completion loss beside the value loss."""
     balance: bool = True
     """Whether both classes count alike in the completion loss. Recordings of experts hold few failures, an actor that
@@ -123,7 +123,7 @@ class MeterConfig(BaseModel):
     """``auto``, ``cpu``, ``cuda``."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Parameter type; float32 on CPUs."""
-    threads: int | None = Field(None, ge=1)
+    threads: int | None = Field(default=None, ge=1)
     """CPU threads of torch; None leaves its setting."""
 
     @model_validator(mode="after")
@@ -131,7 +131,9 @@ class MeterConfig(BaseModel):
         if self.validation + self.test >= 1:
             raise ValueError("expected validation + test < 1")
         if self.kind == "generative" and self.target == "outcome":
-            raise ValueError("a generative meter answers with tokens or steps to go; target 'outcome' needs kind 'head'")
+            raise ValueError(
+                "a generative meter answers with tokens or steps to go; target 'outcome' needs kind 'head'"
+            )
         return self
 
     @property

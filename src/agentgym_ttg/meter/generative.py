@@ -39,11 +39,11 @@ class GenerativeSettings(BaseModel):
     """Name for results."""
     target: Target = "tokens"
     """What it estimates: tokens (also normalised ones) or steps to go."""
-    context_length: int = Field(8192, ge=32)
+    context_length: int = Field(default=8192, ge=32)
     """Most tokens of a prompt."""
     instruction: str | None = None
     """What it is told before the history; None is the built-in text."""
-    max_answer_tokens: int = Field(48, ge=1)
+    max_answer_tokens: int = Field(default=48, ge=1)
     """Tokens after which an unfinished answer is invalid."""
     integer_floats: bool = False
     """Whether ``123.0`` is a valid number."""

@@ -41,13 +41,13 @@ class HeadSettings(BaseModel):
     """What is regressed."""
     style: Style = "chat"
     """How histories are worded."""
-    context_length: int = Field(1024, ge=32)
+    context_length: int = Field(default=1024, ge=32)
     """Most tokens in a pass."""
-    threshold: float = Field(0.5, gt=0, lt=1)
+    threshold: float = Field(default=0.5, gt=0, lt=1)
     """Probability of completion from which ``can_complete`` is said."""
     value_mean: float = 0.0
     """Mean of the transformed target in training; the head predicts standard scores."""
-    value_std: float = Field(1.0, gt=0)
+    value_std: float = Field(default=1.0, gt=0)
     """Its standard deviation."""
     references: References | None = None
     """The references fitted on the meter's training split."""

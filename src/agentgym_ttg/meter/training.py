@@ -85,9 +85,7 @@ def train_meter(
     if config.threads:
         torch.set_num_threads(config.threads)
     usable = [t for t in trajectories if t.outcome != "error" and len(t)]
-    places = split_tasks(
-        (t.task_id for t in usable), seed=config.seed, validation=config.validation, test=config.test
-    )
+    places = split_tasks((t.task_id for t in usable), seed=config.seed, validation=config.validation, test=config.test)
     parts = {split: select_split(usable, places, split) for split in SPLITS}
     if not any(t.success for t in parts["train"]):
         raise DataError(

@@ -66,9 +66,7 @@ class ChatBridge:
             if self._shows_probe(conversation):
                 self._roles.add(role)
 
-    def first_prompt(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None = None
-    ) -> list[int]:
+    def first_prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None = None) -> list[int]:
         """Return the ids of a whole conversation and the header of the assistant's next message.
 
         Raises:
@@ -136,7 +134,7 @@ class ChatBridge:
         if not new_messages:
             raise ConfigError("expected at least one message after a completion, got none")
         text = self._render([Message("user", "Hello"), Message("assistant", _STAND_IN), *new_messages])
-        before, found, behind = text.rpartition(_STAND_IN)
+        _, found, behind = text.partition(_STAND_IN)
         if not found:
             raise ConfigError(
                 f"the chat template of {self._name()} leaves out what the assistant said; expected a template that "
@@ -146,20 +144,17 @@ class ChatBridge:
 
     def _render(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None = None) -> str:
         plain = self._in_known_roles(messages)
-        try:
-            return self._apply(plain, tools)
-        except Exception as error:
-            joined = _join_neighbours(plain)
-            if joined != plain:  # templates that insist on alternating roles
-                try:
-                    return self._apply(joined, tools)
-                except Exception as second:
-                    error = second
-            roles = ", ".join(message.role for message in messages)
-            raise ConfigError(
-                f"the chat template of {self._name()} does not take this conversation ({roles}): "
-                f"{type(error).__name__}: {error}"
-            ) from error
+        reason: Exception | None = None
+        for attempt in (plain, _join_neighbours(plain)):  # joined for templates that insist on alternating roles
+            try:
+                return self._apply(attempt, tools)
+            except Exception as error:  # templates raise what they like
+                reason = reason or error
+        roles = ", ".join(message.role for message in messages)
+        raise ConfigError(
+            f"the chat template of {self._name()} does not take this conversation ({roles}): "
+            f"{type(reason).__name__}: {reason}"
+        ) from reason
 
     def _apply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None = None) -> str:
         return str(

@@ -23,7 +23,15 @@ from agentgym_ttg.core.completion import FinishReason
 from .row_cache import RowCache
 from .sampling import sample_tokens
 
-__all__ = ["CachedDecoder", "DecodeRequest", "Decoded", "Decoder", "ReencodingDecoder", "context_length", "make_decoder"]
+__all__ = [
+    "CachedDecoder",
+    "DecodeRequest",
+    "Decoded",
+    "Decoder",
+    "ReencodingDecoder",
+    "context_length",
+    "make_decoder",
+]
 
 #: Fixed cost of a forward pass, in tokens: splitting a ragged batch pays if it saves more padding than this.
 _PASS_COST = 48

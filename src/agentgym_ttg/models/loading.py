@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import logging
+import os
 import re
+import socket
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -130,9 +135,8 @@ def _missing(path: Path) -> str:
     while not parent.is_dir() and parent != parent.parent:
         parent = parent.parent
     hint = nearest(path.name, (child.name for child in sorted(parent.iterdir()))) if parent.is_dir() else []
-    return (
-        f"no model at {str(path)!r}: expected a folder with config.json, a .gguf file or a hub id (owner/name)"
-        + (f"; nearest in {str(parent)!r}: {', '.join(hint)}" if hint else f"; {str(parent)!r} is the last part there")
+    return f"no model at {str(path)!r}: expected a folder with config.json, a .gguf file or a hub id (owner/name)" + (
+        f"; nearest in {str(parent)!r}: {', '.join(hint)}" if hint else f"; {str(parent)!r} is the last part there"
     )
 
 
@@ -169,6 +173,8 @@ def load_causal_lm(
     else:
         kind = getattr(torch, dtype)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+    if not Path(source.name).is_dir() and not _hub_in_reach():
+        options["local_files_only"] = True  # answer from the cache at once instead of after a minute of retries
     if source.gguf:
         options["gguf_file"] = source.gguf
     try:
@@ -180,9 +186,10 @@ def load_causal_lm(
     except ImportError as error:
         raise PolicyError(f"the model {spec!r} needs a package that is not installed: {error}") from error
     except Exception as error:  # files of any kind of brokenness, network errors of several libraries
+        reason = str(error).strip().partition("\n")[0][:300]
         raise PolicyError(
-            f"cannot load the model {spec!r}: {type(error).__name__}: {str(error)[:500]}. Expected a causal LM of "
-            "transformers with its tokenizer; hub ids need a network or a filled cache (HF_HOME)"
+            f"cannot load the model {spec!r}: {type(error).__name__}: {reason} Expected a causal LM of transformers "
+            "with its tokenizer; a hub id needs a network or a filled cache (HF_HOME)"
         ) from error
     model.to(target).eval()
     return LoadedModel.of(model, tokenizer, source.path)
@@ -209,7 +216,19 @@ def _device(name: str) -> Any:
     return device
 
 
-@contextmanager
+def _hub_in_reach() -> bool:
+    """Whether asking the hub can be worth the wait: its name resolves, or a proxy does that."""
+    if urllib.request.getproxies().get("https"):
+        return True
+    host = urllib.parse.urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co").hostname
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep progress bars and advice of the library out of our own progress."""
     from transformers.utils import logging as library
@@ -220,7 +239,8 @@ def _quiet() -> Iterator[None]:
     library.disable_progress_bar()
     logger.setLevel(logging.ERROR)
     try:
-        yield
+        with contextlib.redirect_stderr(io.StringIO()):  # some bars know no switch
+            yield
     finally:
         logger.setLevel(level)
         if bars:

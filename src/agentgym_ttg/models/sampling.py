@@ -52,9 +52,7 @@ def sample_tokens(
             probs = _nucleus(probs, torch.tensor(top_ps, device=probs.device))
         cumulative = probs.cumsum(dim=-1, dtype=torch.float64)
         total = cumulative[:, -1:]
-        draws = [
-            rng.random() if temperature > 0 else 0.0 for rng, temperature in zip(rngs, temperatures, strict=True)
-        ]
+        draws = [rng.random() if temperature > 0 else 0.0 for rng, temperature in zip(rngs, temperatures, strict=True)]
         point = torch.tensor(draws, dtype=torch.float64, device=logits.device)[:, None] * total
         # The first entry above the point has a positive probability; rounding could push the point up to the total.
         point = torch.minimum(point, torch.nextafter(total, torch.zeros_like(total)))

@@ -115,7 +115,7 @@ def check_textworld(arguments: argparse.Namespace) -> bool:
     from agentgym_ttg.envs.alfworld.textworld_engine import TextWorldGame
 
     chosen = spread(read_games(arguments), arguments.textworld)
-    started, steps, mismatches, wins = time.time(), 0, 0, 0
+    started, steps, mismatches, wins, total = time.time(), 0, 0, 0, ""
     for number, game in enumerate(chosen, 1):
         native, official = game.start(), TextWorldGame.from_game(game).start()
         expert, rng = SearchingExpert(), random.Random(f"{arguments.seed} {game.id}")
@@ -137,10 +137,9 @@ def check_textworld(arguments: argparse.Namespace) -> bool:
         steps += len(played)
         wins += native.won
         rate = steps / (time.time() - started)
-        print(f"{number}/{len(chosen)} {game.task_type} {len(played)} steps, won {native.won}; "
-              f"in all {steps} steps, {wins} wins, {mismatches} mismatches, {rate:.1f} steps/s", flush=True)  # fmt: skip
-    print(f"{len(chosen)} games, {dict(Counter(game.task_type for game in chosen))}, {steps} steps, {wins} wins, "
-          f"{mismatches} mismatches")  # fmt: skip
+        total = f"{steps} steps, {wins} wins, {mismatches} mismatches"
+        print(f"{number}/{len(chosen)} {game.task_type} {len(played)} steps; in all {total}, {rate:.1f}/s", flush=True)
+    print(f"{len(chosen)} games, {dict(Counter(game.task_type for game in chosen))}, {total}")
     return mismatches == 0
 
 

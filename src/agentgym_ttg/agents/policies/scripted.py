@@ -37,8 +37,8 @@ def _random_command(request: GenerationRequest) -> str:
     commands = request.info.get("admissible_actions") or []
     if not commands:
         raise PolicyError(
-            f"a random action needs info['admissible_actions'], which is empty in task {request.info.get('task_id')!r}; "
-            "this environment does not list its actions"
+            "a random action needs info['admissible_actions'], which is empty in task "
+            f"{request.info.get('task_id')!r}; this environment does not list its actions"
         )
     return str(commands[int(request.rng.integers(len(commands)))])
 

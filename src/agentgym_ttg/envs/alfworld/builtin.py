@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from pathlib import Path
 
 from agentgym_ttg.core.errors import DataError, UnknownTaskError, nearest
 from agentgym_ttg.envs.tasks import NumberedIds
 
+from ._cache import GameCache
 from .engine import Game, goal_sentences
 from .generator import LEVELS, design_game, write_problem
 from .generator.design import VERSION
@@ -80,8 +80,7 @@ class BuiltinGames:
         _check(level, LEVELS, "difficulty level of the built-in games")
         self.level = level
         self.name = f"built-in {level}"
-        self._cache_size = max(1, cache_size)
-        self._games: OrderedDict[str, Game] = OrderedDict()
+        self._games = GameCache(cache_size)
 
     def ids(self, split: str) -> NumberedIds:
         """Return the ids of a split.
@@ -100,7 +99,6 @@ class BuiltinGames:
         """
         game = self._games.get(task_id)
         if game is not None:
-            self._games.move_to_end(task_id)
             return game
         parts = task_id.split("/")
         split = parts[2] if len(parts) == 4 and parts[2] in BUILTIN_SIZES else "train"
@@ -108,9 +106,7 @@ class BuiltinGames:
         if task_id not in ids:
             raise UnknownTaskError(task_id, split, ids[:100])  # looking through a million is no help
         game = generate_game(self.level, split, ids.number(task_id))
-        self._games[task_id] = game
-        if len(self._games) > self._cache_size:
-            self._games.popitem(last=False)
+        self._games.put(game)
         return game
 
     def content_hash(self, split: str) -> str:

@@ -14,11 +14,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections import OrderedDict
 from pathlib import Path
 
 from agentgym_ttg.core.errors import DataError, UnknownTaskError, nearest
 
+from ._cache import GameCache
 from .engine import TASK_TYPES, Game
 
 __all__ = ["DATA_VARIABLE", "GAME_FILE", "SPLITS", "OfficialData", "task_type_of"]
@@ -70,8 +70,7 @@ class OfficialData:
             raise DataError(f"no folder given for the official ALFWorld games. {_HOW}")
         self.root = _find_root(Path(os.path.expandvars(os.fspath(given))).expanduser())
         self.name = self.root.name
-        self._cache_size = max(1, cache_size)
-        self._games: OrderedDict[str, Game] = OrderedDict()
+        self._games = GameCache(cache_size)
         self._ids: dict[str, tuple[str, ...]] = {}
         self._members: dict[str, frozenset[str]] = {}
         self._hashes: dict[str, str] = {}
@@ -130,14 +129,11 @@ class OfficialData:
         """
         game = self._games.get(task_id)
         if game is not None:
-            self._games.move_to_end(task_id)
             return game
         path = self.path(task_id)
         game = Game.from_file(path, game_id=task_id)
         self._compare_syntax(task_id, game.variant.syntax)
-        self._games[task_id] = game
-        if len(self._games) > self._cache_size:
-            self._games.popitem(last=False)
+        self._games.put(game)
         return game
 
     def content_hash(self, split: str) -> str:
