@@ -14,6 +14,7 @@ from agentgym_ttg.meter import Estimate, MeterConfig, ProgressMeter, load_meter,
 torch = pytest.importorskip("torch", reason="head meters need torch")
 pytest.importorskip("transformers", reason="head meters need transformers")
 
+from agentgym_ttg.meter.generative import GenerativeMeter  # noqa: E402
 from agentgym_ttg.meter.head import HeadMeter, HeadNetwork, HeadSettings  # noqa: E402
 from agentgym_ttg.models import load_causal_lm  # noqa: E402
 
@@ -56,7 +57,7 @@ def test_one_pass_equals_prefix_by_prefix(tiny_lm, corridor, style, context_leng
     trajectories = corridor(4)
     at_once = meter.read(trajectories)
     for i, trajectory in enumerate(trajectories):
-        values, logits = zip(*((v[-1], b[-1]) for v, b in zip(*meter.read(histories(trajectory)), strict=True)))
+        values, logits = ([row[-1] for row in rows] for rows in meter.read(histories(trajectory)))
         np.testing.assert_allclose(at_once[0][i], values, rtol=1e-5)
         np.testing.assert_allclose(at_once[1][i], logits, atol=1e-5)
 
@@ -79,7 +80,8 @@ def test_score_speaks_the_protocol(trained, corridor):
     scored = meter.score([*trajectories, empty])
     assert [len(row) for row in scored] == [*map(len, trajectories), 0]
     for estimate in (e for row in scored for e in row):
-        assert estimate.valid and estimate.completion_logit is not None
+        assert estimate.valid
+        assert estimate.completion_logit is not None
         assert (estimate.remaining_tokens is None) == (not estimate.can_complete)
         assert estimate.remaining_tokens is None or estimate.remaining_tokens >= 0
     assert meter.tokens_scored > 0
@@ -109,7 +111,8 @@ def test_training_learns_what_the_references_cannot_know(trained):
     assert evaluation.beats_references
     assert evaluation.meter.completion_auroc > evaluation.steps.completion_auroc
     assert evaluation.meter.token_accuracy > max(evaluation.constant.token_accuracy, evaluation.steps.token_accuracy)
-    assert evaluation.meter.rank_correlation_across > 0.3 and evaluation.steps.rank_correlation_across == 0
+    assert evaluation.meter.rank_correlation_across > 0.3
+    assert evaluation.steps.rank_correlation_across == 0
     assert evaluation.meter.invalid == 0
     assert set(evaluation.by_policy) == {"good", "noisy", "lost"}
 
@@ -131,8 +134,8 @@ def test_the_same_seed_gives_the_same_meter_and_another_seed_another(tiny_lm, co
     recordings = corridor(12)
     weights = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        train_meter(recordings, config(tiny_lm, epochs=1, seed=seed), tmp_path / name)
-        weights.append((tmp_path / name / "model.safetensors").read_bytes())
+        train_meter(recordings, config(tiny_lm, seed=seed), tmp_path / name)
+        weights.append((tmp_path / name / "heads.safetensors").read_bytes())
     assert weights[0] == weights[1] != weights[2]
 
 
@@ -266,6 +269,4 @@ def test_loading_says_what_is_wrong(tmp_path, trained):
         with pytest.raises(ConfigError, match=message):
             load_meter(tmp_path / "empty")
     with pytest.raises(ConfigError, match="expected 'generative'"):
-        from agentgym_ttg.meter.generative import GenerativeMeter
-
         GenerativeMeter.load(trained[0])

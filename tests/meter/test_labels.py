@@ -19,9 +19,11 @@ def test_token_to_go_counts_from_the_action_on_and_failures_have_no_cost():
         [trajectory([5, 2, 0, 3]), trajectory([4, 4], "failure"), trajectory([1], "truncated")]
     )
     assert success.values.tolist() == [10, 5, 3, 3]
-    assert success.can_complete and success.has_values
+    assert success.can_complete
+    assert success.has_values
     for label in (failure, truncated):
-        assert not label.can_complete and not label.has_values
+        assert not label.can_complete
+        assert not label.has_values
 
 
 def test_broken_episodes_and_empty_ones_are_left_out():
@@ -42,7 +44,8 @@ def test_steps_and_outcome_targets():
     lost, won = label_trajectories(
         [trajectory([9, 9], "failure", reward=-0.5), trajectory([9], reward=10.0)], target="outcome"
     )
-    assert lost.values.tolist() == [-0.5, -0.5] and lost.has_values
+    assert lost.values.tolist() == [-0.5, -0.5]
+    assert lost.has_values
     assert won.values.tolist() == [10.0]
 
 
@@ -87,7 +90,8 @@ def test_splits_never_tear_a_task_apart(corridor):
     recordings = corridor(30)
     places = split_tasks(t.task_id for t in recordings)
     parts = [{t.task_id for t in select_split(recordings, places, s)} for s in ("train", "validation", "test")]
-    assert parts[0].isdisjoint(parts[1] | parts[2]) and parts[1].isdisjoint(parts[2])
+    assert parts[0].isdisjoint(parts[1] | parts[2])
+    assert parts[1].isdisjoint(parts[2])
     assert sum(len(select_split(recordings, places, s)) for s in ("train", "validation", "test")) == len(recordings)
 
 

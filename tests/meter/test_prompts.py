@@ -39,8 +39,10 @@ def test_a_history_holds_what_was_seen_and_said_before_the_decision_and_no_more(
     whole = make.encode(trajectory)
     texts = [encoder.tokenizer.decode(whole.ids[:end]) for end in whole.boundaries]
     assert "Your task is to" in texts[0]
-    assert "walk sideways" not in texts[2] and "walk sideways" in texts[3]
-    assert "The floor is wet." not in texts[2] and "The floor is wet." in texts[3]
+    assert "walk sideways" not in texts[2]
+    assert "walk sideways" in texts[3]
+    assert "The floor is wet." not in texts[2]
+    assert "The floor is wet." in texts[3]
 
 
 def long_trajectory(steps=40, words=2):
@@ -68,7 +70,8 @@ def test_windows_keep_the_task_the_end_and_the_limit(encoder):
         for step, position in zip(window.steps, window.positions, strict=True):
             read = encoder.tokenizer.decode(window.ids[:position])
             assert "TASK: find the key." in read
-            assert f"observation {step} " in read and f"act {step}" not in read
+            assert f"observation {step} " in read
+            assert f"act {step}" not in read
     # fewer passes than decisions: a window serves many
     assert len(windows) <= 20
 
@@ -94,7 +97,8 @@ def test_an_observation_longer_than_the_context_keeps_its_end(encoder):
     assert all(len(window.ids) <= 200 for window in windows)
     read = {s: w.ids[:p] for w in windows for s, p in zip(w.steps, w.positions, strict=True)}
     text = encoder.tokenizer.decode(read[1])
-    assert "TASK: find the key." in text and "THE END" in text
+    assert "TASK: find the key." in text
+    assert "THE END" in text
 
 
 def test_a_task_longer_than_the_context_keeps_its_beginning_and_end(encoder):
@@ -103,7 +107,9 @@ def test_a_task_longer_than_the_context_keeps_its_beginning_and_end(encoder):
     trajectory.turns[0].messages = (Message("user", "BEGIN " + "blah " * 900 + "the task: WIN"),)
     for window in make.windows(make.encode(trajectory)):
         text = encoder.tokenizer.decode(window.ids)
-        assert len(window.ids) <= 200 and "BEGIN" in text and "the task: WIN" in text
+        assert len(window.ids) <= 200
+        assert "BEGIN" in text
+        assert "the task: WIN" in text
 
 
 def test_surrogates_empty_messages_and_tools_are_encoded(encoder):
@@ -114,7 +120,8 @@ def test_surrogates_empty_messages_and_tools_are_encoded(encoder):
     ]
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
     encoded = encoder().encode(Trajectory("toy", "t", "p", turns, tools=tools))
-    assert encoded.boundaries == sorted(encoded.boundaries) and len(encoded.boundaries) == 3
+    assert encoded.boundaries == sorted(encoded.boundaries)
+    assert len(encoded.boundaries) == 3
     assert "result" in encoder.tokenizer.decode(encoded.ids)
 
 

@@ -79,6 +79,8 @@ class TrainConfig(BaseModel):
     """Actor to start from: a folder or hub id. None: --model, else the shipped or a freshly made warm start."""
     warm_start: int = Field(2000, ge=1)
     """Expert demonstrations for a freshly made warm start."""
+    warm_start_updates: int = Field(900, ge=1)
+    """Optimiser steps of a freshly made warm start."""
     meter: str | None = None
     """A trained meter: a folder or hub id. None: train one."""
     meter_kind: Literal["head", "generative"] = "head"

@@ -39,6 +39,19 @@ class NumberedIds(Sequence[str]):
         self.prefix, self.count, self.width = prefix, count, width
         self._pattern = re.compile(re.escape(prefix) + rf"([0-9]{{{width}}})")
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the other stream holds the same ids."""
+        mine = (self.prefix, self.count, self.width)
+        return isinstance(other, NumberedIds) and mine == (other.prefix, other.count, other.width)
+
+    def __hash__(self) -> int:
+        """Hash by what is compared."""
+        return hash((self.prefix, self.count, self.width))
+
+    def __repr__(self) -> str:
+        """Return the constructor call."""
+        return f"NumberedIds({self.prefix!r}, {self.count}, width={self.width})"
+
     def number(self, task_id: str) -> int:
         """Return the number of an id.
 

@@ -19,6 +19,7 @@ from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 from agentgym_ttg.credit import prediction_reward
 from agentgym_ttg.models import LoadedModel, load_causal_lm
 
+from ._torch import save_pretrained
 from .answers import answer_pieces, parse_answer
 from .config import MeterConfig
 from .generative import GenerativeMeter, GenerativeSettings
@@ -94,8 +95,11 @@ def train_generative(
 def _examples(
     meter: GenerativeMeter, labels: Sequence[Label], per_trajectory: int | None, rng: np.random.Generator
 ) -> list[_Example]:
-    """Return prompts and answers. The answer is tokenised piece by piece, so that both classes share its beginning and
-    the completion logit is read at a place that was trained."""
+    """Return prompts and answers.
+
+    The answer is tokenised piece by piece, so that both classes share its beginning and the completion logit is read at
+    a place that was trained.
+    """
     end = [meter.tokenizer.eos_token_id] if meter.tokenizer.eos_token_id is not None else []
     out: list[_Example] = []
     for label in labels:
@@ -172,11 +176,9 @@ def _refine(
         said = [parse_answer(text, target) for text in completions]
         return [
             prediction_reward(
-                b,
-                v if b else None,
-                estimate.can_complete if estimate.valid else None,
-                estimate.remaining_tokens,
-                accuracy=refine.token_accuracy,
+                (estimate.can_complete, estimate.remaining_tokens) if estimate.valid else None,
+                (b, v if b else None),
+                form=refine.token_accuracy,
             )
             for estimate, b, v in zip(said, can_complete, value, strict=True)
         ]
@@ -260,8 +262,7 @@ def _settle(trainer: Any, meter: GenerativeMeter) -> None:
 
 def _keep(meter: GenerativeMeter, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    meter.model.save_pretrained(folder)
-    meter.tokenizer.save_pretrained(folder)
+    save_pretrained(folder, meter.model, meter.tokenizer)
     (folder / _MARKER).write_text("")  # last: without it the stage is done again
 
 

@@ -49,8 +49,8 @@ def train_heads(
 ) -> list[dict[str, float]]:
     """Train the meter's network in place and leave it at its best epoch on the validation labels.
 
-    Deterministic from ``config.seed``. The state after each epoch is kept in ``work``, so that a killed training goes on
-    from its last finished epoch and comes out the same.
+    Deterministic from ``config.seed``. The state after each epoch is kept in ``work``, so that a killed training goes
+    on from its last finished epoch and comes out the same.
 
     Returns:
         What was measured after each epoch.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import torch
 from agentgym_ttg.core.errors import ConfigError
 from agentgym_ttg.models import LoadedModel, load_causal_lm
 
-__all__ = ["load_base", "load_saved_backbone", "load_saved_tokenizer", "pick_device"]
+__all__ = ["load_base", "load_saved_backbone", "load_saved_tokenizer", "pick_device", "quiet", "save_pretrained"]
 
 
 def pick_device(name: str) -> torch.device:
@@ -58,16 +60,31 @@ def load_saved_tokenizer(folder: Path) -> Any:
 
 
 def _load(factory: Any, folder: Path, **options: Any) -> Any:
+    try:
+        with quiet():
+            return factory.from_pretrained(str(folder), **options)
+    except Exception as error:  # files of any kind of brokenness
+        raise ConfigError(
+            f"the meter in {folder} does not load ({factory.__name__}): {type(error).__name__}: {error}"
+        ) from error
+
+
+def save_pretrained(folder: Path, *parts: Any) -> None:
+    """Save models and tokenizers into a folder, without progress bars."""
+    with quiet():
+        for part in parts:
+            part.save_pretrained(folder)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the library's progress bars out of our own progress."""
     from transformers.utils import logging as library
 
     bars = library.is_progress_bar_enabled()
     library.disable_progress_bar()
     try:
-        return factory.from_pretrained(str(folder), **options)
-    except Exception as error:  # files of any kind of brokenness
-        raise ConfigError(
-            f"the meter in {folder} does not load ({factory.__name__}): {type(error).__name__}: {error}"
-        ) from error
+        yield
     finally:
         if bars:
             library.enable_progress_bar()

@@ -20,7 +20,7 @@ from agentgym_ttg.core.trajectory_files import load_trajectories
 from .base import Estimate
 from .config import MeterConfig
 from .evaluation import MeterEvaluation, evaluate_meter
-from .labels import SPLITS, Label, LengthNorm, label_trajectories, select_split, split_tasks
+from .labels import Label, LengthNorm, label_trajectories, select_split, split_tasks
 from .loading import load_meter
 from .metrics import MeterMetrics
 from .references import References
@@ -96,7 +96,7 @@ Command = (
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command; return the exit status (2 for what the user can mend)."""
     command: Any = tyro.cli(
-        Command,  # type: ignore[arg-type]
+        Command,
         prog="python -m agentgym_ttg.meter",
         description="Progress meters.",
         args=list(args) if args is not None else None,
@@ -265,7 +265,7 @@ class _Progress:
         line = f"{stage} {done}/{total}" + "".join(f"  {k} {v:.4g}" for k, v in metrics.items() if k != "epoch")
         if sys.stderr.isatty():
             print(f"\r\033[K{line[:160]}", end="", file=sys.stderr, flush=True)
-        elif "loss" in metrics and stage == "head" or done == total:
+        elif ("loss" in metrics and stage == "head") or done == total:
             print(line, file=sys.stderr)
         self._last = line
 

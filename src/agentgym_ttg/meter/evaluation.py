@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from .base import Estimate, ProgressMeter
@@ -178,7 +179,7 @@ def _value_bins(estimates: Sequence[Sequence[Estimate]], labels: Sequence[Label]
     return _binned(pairs, edges)
 
 
-def _binned(pairs: Sequence[tuple[float, float]], bins: np.ndarray) -> list[CalibrationBin]:  # type: ignore[type-arg]
+def _binned(pairs: Sequence[tuple[float, float]], bins: NDArray[np.int64]) -> list[CalibrationBin]:
     table = np.array(pairs)
     return [
         CalibrationBin(

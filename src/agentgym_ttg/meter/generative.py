@@ -18,6 +18,7 @@ from agentgym_ttg.core.errors import ConfigError
 from agentgym_ttg.core.trajectory import Trajectory
 from agentgym_ttg.models import LoadedModel, load_causal_lm
 
+from ._torch import save_pretrained
 from .answers import ANSWER_PREFIX, CLOSING, default_instruction, parse_answer
 from .base import Estimate
 from .files import find_meter, parse_settings, read_settings, replace_folder, write_settings
@@ -58,8 +59,8 @@ class GenerativeSettings(BaseModel):
 class GenerativeMeter:
     """Asks a causal LM at every decision, and reads its answer strictly.
 
-    The history is one user message, a transcript, behind an instruction. It only grows from decision to decision, so its
-    keys and values are computed once; each decision is a branch: the cache up to there, the end of the message,
+    The history is one user message, a transcript, behind an instruction. It only grows from decision to decision, so
+    its keys and values are computed once; each decision is a branch: the cache up to there, the end of the message,
     and the answer, decoded greedily. Branches of one trajectory are decoded together.
 
     Args:
@@ -91,8 +92,8 @@ class GenerativeMeter:
         room = self.settings.context_length - len(self.tail) - self.settings.max_answer_tokens
         if room < len(head) + 32:
             raise ConfigError(
-                f"a context of {self.settings.context_length} tokens has no room for a history beside an instruction of "
-                f"{len(head) + len(self.tail)} tokens and an answer of {self.settings.max_answer_tokens}; raise "
+                f"a context of {self.settings.context_length} tokens has no room for a history beside an instruction "
+                f"of {len(head) + len(self.tail)} tokens and an answer of {self.settings.max_answer_tokens}; raise "
                 "context_length or shorten the instruction"
             )
         self.encoder = HistoryEncoder(TranscriptLayout(self.tokenizer, head), room)
@@ -238,8 +239,7 @@ class GenerativeMeter:
             extra: Text files to put beside it, by name.
         """
         with replace_folder(Path(folder)) as fresh:
-            self.model.save_pretrained(fresh)
-            self.tokenizer.save_pretrained(fresh)
+            save_pretrained(fresh, self.model, self.tokenizer)
             for name, text in (extra or {}).items():
                 (fresh / name).write_text(text, encoding="utf-8")
             write_settings(fresh, "generative", self.settings)
@@ -292,7 +292,7 @@ class GenerativeMeter:
 
 def _branches(cache: Any) -> bool:
     """Whether rows of a cache can be copied, cut and hidden column by column."""
-    layers = getattr(cache, "layers", None)
+    layers = list(getattr(cache, "layers", None) or [])
     return bool(layers) and all(type(layer).__name__ == "DynamicLayer" for layer in layers)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from agentgym_ttg.core.errors import ConfigError
 from agentgym_ttg.core.trajectory import Trajectory
 
-from ._torch import load_saved_backbone, load_saved_tokenizer, pick_device
+from ._torch import load_saved_backbone, load_saved_tokenizer, pick_device, save_pretrained
 from .base import Estimate
 from .files import find_meter, parse_settings, read_settings, replace_folder, write_settings
 from .labels import Target
@@ -224,8 +224,7 @@ class HeadMeter:
             extra: Text files to put beside it, by name.
         """
         with replace_folder(Path(folder)) as fresh:
-            self.network.backbone.save_pretrained(fresh)
-            self.tokenizer.save_pretrained(fresh)
+            save_pretrained(fresh, self.network.backbone, self.tokenizer)
             heads = {
                 f"{name}.{part}": tensor.detach().float().cpu().contiguous()
                 for name in ("value_head", "completion_head")

@@ -48,8 +48,10 @@ def calibration_plot(evaluation: MeterEvaluation, path: Path, *, unit: str = "to
 def trace_data(
     estimates: Sequence[Sequence[Estimate]], labels: Sequence[Label], *, count: int = 3
 ) -> list[dict[str, Any]]:
-    """Return the traces that are drawn: up to ``count`` successful and as many other trajectories, the first of each
-    kind with at least three decisions."""
+    """Return the traces that are drawn.
+
+    Up to ``count`` successful and as many other trajectories: the first of each kind with at least three decisions.
+    """
     out: list[dict[str, Any]] = []
     for wanted in (True, False):
         found = [

@@ -119,10 +119,9 @@ class HistoryEncoder:
             if end - start > room:
                 later = [cut for cut in encoded.cuts[1 : step + 1] if cut > start and end - cut <= room // 2]
                 last = encoded.cuts[step]
-                if later:
-                    start = later[0]
-                else:  # the last observation alone takes more than half: keep it whole if it fits, else its end
-                    start = last if start < last and end - last <= room else end - room
+                # Where the last observation alone takes more than half, it is kept whole if it fits, else its end.
+                whole = start < last and end - last <= room
+                start = later[0] if later else last if whole else end - room
             starts.append(start)
         out: list[Window] = []
         for step, start in enumerate(starts):
@@ -182,8 +181,9 @@ class TranscriptLayout:
 
 
 class ChatLayout:
-    """The conversation as the actor reads it, in the tokenizer's chat template; a decision is read behind the header
-    of the assistant's message, where the actor begins to speak.
+    """The conversation as the actor reads it, in the tokenizer's chat template.
+
+    A decision is read behind the header of the assistant's message, where the actor begins to speak.
 
     Args:
         tokenizer: A tokenizer of transformers.

@@ -98,7 +98,7 @@ def train_meter(
     base = _load_base(backbone, config)
     counter = message_counter(config.count_with, base.tokenizer)
     norm = LengthNorm.fit(parts["train"], counter) if config.target == "normalized" else None
-    labels = {
+    labels: dict[str, list[Label]] = {
         split: label_trajectories(part, target=config.target, counter=counter, norm=norm)
         for split, part in parts.items()
     }

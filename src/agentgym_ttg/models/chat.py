@@ -21,9 +21,9 @@ __all__ = ["PLAIN_TEMPLATE", "ChatBridge"]
 #: For base models whose tokenizer has no chat template.
 PLAIN_TEMPLATE = (
     "{{ bos_token or '' }}{% for message in messages %}"
-    "{{ message['role'] | capitalize }}: {{ message['content'] }}"
+    "{{ message['role'] | capitalize }}:\n{{ message['content'] }}"
     "{{ eos_token if message['role'] == 'assistant' else '' }}\n"
-    "{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}Assistant:\n{% endif %}"
 )
 
 _STAND_IN = "Standin7309"

@@ -538,18 +538,16 @@ class ReencodingDecoder:
             ]
             return torch.tensor(over, device=device)
 
-        # Greedy decoding of scores that leave the sampler's token alone; its defaults that would alter them are off.
-        self.model.generate(
-            ids.to(device),
-            attention_mask=mask.to(device),
-            generation_config=GenerationConfig(
-                max_new_tokens=max(limits),
-                do_sample=False,
-                repetition_penalty=1.0,
-                eos_token_id=None,
-                pad_token_id=0,
-                use_cache=True,
-            ),
-            logits_processor=LogitsProcessorList([choose]),
-            stopping_criteria=StoppingCriteriaList([finished]),
-        )
+        # The library takes what a config leaves open (ends of text, penalties) from the model's own: put that aside.
+        own = self.model.generation_config
+        self.model.generation_config = GenerationConfig()
+        try:
+            self.model.generate(
+                ids.to(device),
+                attention_mask=mask.to(device),
+                generation_config=GenerationConfig(max_new_tokens=max(limits), do_sample=False, pad_token_id=0),
+                logits_processor=LogitsProcessorList([choose]),
+                stopping_criteria=StoppingCriteriaList([finished]),
+            )
+        finally:
+            self.model.generation_config = own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, SupportsFloat
@@ -173,7 +174,7 @@ class ProgressCredit(gym.Wrapper[str, str, str, str], gym.utils.RecordConstructo
         if len(known) < len(episode.costs):
             kept = "invalid"
             path = [*episode.costs, last]
-            deltas = [_difference(a, b) for a, b in zip(path[:-1], path[1:], strict=True)]
+            deltas = [_difference(a, b) for a, b in itertools.pairwise(path)]
         else:
             found = progress_deltas(known, last)
             deltas = [float(x) for x in found]

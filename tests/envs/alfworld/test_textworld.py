@@ -14,6 +14,8 @@ from agentgym_ttg.envs.alfworld.engine import Game, Variant
 from agentgym_ttg.envs.alfworld.experts import SearchingExpert
 from agentgym_ttg.envs.alfworld.textworld_engine import TextWorldEpisode, TextWorldGame
 
+from .conftest import small
+
 INSTALLED = all(importlib.util.find_spec(name) for name in ("alfworld", "textworld", "fast_downward"))
 needs_alfworld = pytest.mark.skipif(not INSTALLED, reason='the extra "alfworld" is not installed')
 
@@ -40,6 +42,27 @@ def compare(game: Game, seed: int, random_steps: int = 8) -> TextWorldEpisode:
 def test_built_in_games_are_the_same_in_both_engines() -> None:
     compare(generate_game("easy", "train", 5), 1)
     compare(generate_game("hard", "valid_seen", 2), 2)
+
+
+@needs_alfworld
+@pytest.mark.parametrize(
+    ("task_type", "thing", "target"),
+    [
+        ("pick_two_obj_and_place", "apple", "drawer"),
+        ("pick_heat_then_place_in_recep", "apple", "fridge"),
+        ("look_at_obj_in_light", "pen", "desklamp"),
+    ],
+)
+def test_rare_situations_are_the_same_in_both_engines(task_type: str, thing: str, target: str) -> None:
+    game = small(task_type, thing, target)
+    native, other = game.start(), TextWorldGame.from_game(game).start()
+    rng = random.Random(task_type)
+    for _ in range(60):
+        assert native.observation == other.observation
+        assert native.admissible_commands() == other.admissible_commands()
+        assert native.won == other.won
+        command = rng.choice(native.admissible_commands())
+        assert native.step(command) == other.step(command)
 
 
 @needs_alfworld

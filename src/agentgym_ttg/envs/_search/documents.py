@@ -171,7 +171,7 @@ def iter_records(path: Path) -> Iterator[dict[str, Any]]:
 
 def _parquet_records(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        import pyarrow.parquet as parquet
+        import pyarrow.parquet as parquet  # type: ignore[import-untyped]
     except ImportError:
         raise MissingDependencyError("pyarrow", "parquet", f"reading {path.name}") from None
     try:

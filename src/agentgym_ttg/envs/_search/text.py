@@ -23,7 +23,7 @@ STOPWORDS = frozenset(
     might more most my no nor not of on once only or other our out over own same she should so some such than that the
     their them then there these they this those through to too under until up upon very was we were what when where
     which while who whom whose why will with would you your
-    """.split()
+    """.split()  # noqa: SIM905 - a paragraph can be read
 )
 
 
