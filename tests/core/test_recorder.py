@@ -90,6 +90,15 @@ def test_an_episode_that_is_not_over_is_truncated_and_says_so():
     assert (one.outcome, one.metadata["unfinished"]) == ("truncated", True)
 
 
+def test_a_failure_outside_of_a_step_needs_no_turn():
+    builder = begin()
+    builder.fail("the server is gone")
+    one = builder.finish()
+    assert (one.outcome, len(one), one.metadata["error"]) == ("error", 0, "the server is gone")
+    with pytest.raises(ValueError, match="after its end"):
+        builder.fail("again")
+
+
 def test_a_copy_branches():
     builder = begin()
     add(builder)

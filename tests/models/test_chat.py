@@ -1,3 +1,4 @@
+
 """Prompts of ids that only grow, whatever the chat template."""
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def test_appending_gives_what_the_template_renders(name: str) -> None:
     new = [Message("user", "You arrive at desk 2.")]
     said = bridge.encode("go to desk 2")
     assert bridge.end_of_turn_id is not None
-    ids = bridge.first_prompt(asked) + [*said, bridge.end_of_turn_id] + bridge.extend(new, completion_ended=True)
+    ids = [*bridge.first_prompt(asked), *said, bridge.end_of_turn_id, *bridge.extend(new, completion_ended=True)]
     assert ids == bridge.first_prompt([*asked, Message("assistant", "go to desk 2"), *new])
 
 
@@ -102,7 +103,8 @@ def test_roles_that_a_template_does_not_know_are_carried_by_others() -> None:
     prompt = bridge.tokenizer.decode(bridge.first_prompt([Message("system", "Be brief."), Message("user", "Hello.")]))
     assert "Be brief.\n\nHello." in prompt
     after = bridge.tokenizer.decode(bridge.extend([Message("tool", "42", name="add"), Message("user", "So?")], True))
-    assert "42" in after and "So?" in after
+    assert "42" in after
+    assert "So?" in after
     assert bridge.first_prompt([Message("system", "Be brief.")])
 
 

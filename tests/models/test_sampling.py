@@ -1,3 +1,4 @@
+# ruff: noqa: E402 - imports behind importorskip
 """Tokens are drawn from the distribution asked for, each row by its own generator."""
 
 from __future__ import annotations

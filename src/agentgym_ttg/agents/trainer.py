@@ -78,6 +78,7 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
         self._seed = seed
         self._update_metrics: dict[str, Any] = {}
         self._trainable: torch.Tensor | None = None
+        self._buffered_inputs: list[dict[str, torch.Tensor]] | None = None
         super().__init__(
             model=model,
             reward_funcs=_no_reward,

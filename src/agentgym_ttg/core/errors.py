@@ -91,12 +91,12 @@ class MissingDependencyError(AgentGymError, ImportError):
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """Return up to ``count`` of the known names that look most like ``name``.
 
-    Only the first 20,000 names are looked at, so that an unlimited task stream stays cheap.
+    Only the first 5,000 names are looked at, so that an unlimited task stream stays cheap.
 
     >>> nearest("alfwrld", ["ALFWorld", "bfcl"])
     ['ALFWorld']
     """
     pool: dict[str, str] = {}  # letter case does not count
-    for candidate, _ in zip(known, range(20_000), strict=False):
+    for candidate, _ in zip(known, range(5_000), strict=False):
         pool.setdefault(candidate.lower(), candidate)
     return [pool[key] for key in difflib.get_close_matches(name[:200].lower(), pool, n=count, cutoff=0.5)]

@@ -117,6 +117,16 @@ class TrajectoryBuilder:
         elif terminated or truncated:
             self._over = "success" if info.get("success") else ("failure" if terminated else "truncated")
 
+    def fail(self, error: str) -> None:
+        """End the episode as ``error`` without a decision: the environment did not begin, or the policy broke down.
+
+        Raises:
+            ValueError: If the episode is already over.
+        """
+        if self._over is not None:
+            raise ValueError("expected a running episode, got an error after its end")
+        self._over, self._error = "error", error
+
     def finish(self) -> Trajectory:
         """Return the trajectory; an episode that is not over counts as truncated, and its metadata says so."""
         metadata = dict(self._metadata)

@@ -1,10 +1,10 @@
 """Credit: pure maths on numbers, from rewards and progress to an advantage for each step and token."""
 
 from .advantages import group_advantages, prediction_advantages
-from .broadcast import broadcast_to_tokens
+from .broadcast import broadcast_to_tokens, pad_rows
 from .dapo import DAPO, is_informative, overlong_penalty
-from .deltattg import DeltaTTG, StepSignal
-from .estimators import AdvantageEstimator, CreditReport, StepCredit
+from .deltattg import DeltaTTG, Signal, StepSignal
+from .estimators import KEPT_REASONS, AdvantageEstimator, BatchEstimator, CreditReport, GroupEstimator, StepCredit
 from .gigpo import GiGPO
 from .grpo import GRPO
 from .hgpo import HGPO
@@ -17,10 +17,14 @@ __all__ = [
     "DAPO",
     "GRPO",
     "HGPO",
+    "KEPT_REASONS",
     "AdvantageEstimator",
+    "BatchEstimator",
     "CreditReport",
     "DeltaTTG",
     "GiGPO",
+    "GroupEstimator",
+    "Signal",
     "StepCredit",
     "StepSignal",
     "bounded_unit_mean_weights",
@@ -30,6 +34,7 @@ __all__ = [
     "group_advantages",
     "is_informative",
     "overlong_penalty",
+    "pad_rows",
     "prediction_advantages",
     "prediction_reward",
     "progress_deltas",

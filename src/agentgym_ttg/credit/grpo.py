@@ -34,4 +34,4 @@ class GRPO(GroupEstimator):
     def estimate_group(self, group: TrajectoryGroup) -> list[StepCredit]:
         """Return the credit of one group's trajectories."""
         advantages = trajectory_advantages(group, eps=self.eps, normalize_over=self.normalize_over)
-        return [StepCredit(spread(trajectory, float(a))) for trajectory, a in zip(group, advantages, strict=True)]
+        return [StepCredit(spread(trajectory, a)) for trajectory, a in zip(group, advantages, strict=True)]

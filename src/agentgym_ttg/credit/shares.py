@@ -59,21 +59,24 @@ def costs_from_estimates(
     """Return c_t: the remaining tokens, or C where the state cannot be completed (eq. 7).
 
     Args:
-        can_complete: b_hat, shape ``(T,)``.
+        can_complete: b_hat, shape ``(T,)``; booleans, or 0 and 1.
         remaining_tokens: v_hat, shape ``(T,)``; ignored (may be NaN) where ``can_complete`` is false.
         failure_cost: C > 0.
         clip: Whether an estimate above C counts as C, so that failure is never cheaper than success (the spec's
             default for an unknown).
 
     Raises:
-        ValueError: If shapes differ, an estimate is negative or not finite, or C is not positive.
+        ValueError: If shapes differ, an estimate is negative or not finite, or C is not finite and positive.
 
     >>> costs_from_estimates([True, False], [120.0, float("nan")], failure_cost=800).tolist()
     [120.0, 800.0]
     """
     if not (np.isfinite(failure_cost) and failure_cost > 0):
         raise ValueError(f"expected a finite failure cost > 0, got {failure_cost}")
-    possible = np.asarray(can_complete, dtype=bool)
+    said = np.asarray(can_complete)
+    possible = said.astype(bool)
+    if (said != possible).any():
+        raise ValueError(f"expected can_complete to be booleans, got {said[said != possible][0]}")
     remaining = np.asarray(remaining_tokens, dtype=np.float64)
     if possible.ndim != 1 or possible.shape != remaining.shape:
         raise ValueError(f"expected two vectors of one length, got shapes {possible.shape} and {remaining.shape}")

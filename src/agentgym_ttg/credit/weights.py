@@ -56,14 +56,17 @@ def bounded_unit_mean_weights(
     peak = raw.max(initial=0.0)
     if peak == 0:  # no trainable token, or all mass on steps without one
         return weights
+    if cap == 1:  # the bounds leave nothing else; so it is exactly GRPO
+        return weights
     raw = raw / peak
     total = tokens.sum()
     scaled = raw * (total / (tokens * raw).sum())
     capped = np.minimum(scaled, cap)
     excess = (tokens * (scaled - capped)).sum()
-    if excess > 0:
-        room = cap - capped
-        # excess <= capacity in exact arithmetic; rounding at M = 1 must not push a weight past the cap
-        capped = capped + min(excess / (tokens * room).sum(), 1.0) * room
+    room = cap - capped
+    capacity = (tokens * room).sum()
+    if excess > 0 and capacity > 0:
+        # In exact arithmetic excess <= capacity; rounding must not push a weight past the cap.
+        capped = np.minimum(capped + min(excess / capacity, 1.0) * room, cap)
     weights[spoken] = capped
     return weights

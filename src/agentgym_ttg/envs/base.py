@@ -250,7 +250,7 @@ class MultiTurnEnv(gym.Env[str, str]):
         self._success = False
         self._metrics = {}
         self._actions = []
-        self._rng_at_begin = copy.deepcopy(self.np_random.bit_generator.state)
+        self._rng_at_begin = copy.deepcopy(dict(self.np_random.bit_generator.state))
         task = self._task
         messages = self._guard(lambda: _as_messages(self._begin(task)), failed="new")
         self._transcript = Transcript()
@@ -353,7 +353,7 @@ class MultiTurnEnv(gym.Env[str, str]):
         return Snapshot(
             task=self._task,
             rng_at_begin=self._rng_at_begin,
-            rng_now=copy.deepcopy(self.np_random.bit_generator.state),
+            rng_now=copy.deepcopy(dict(self.np_random.bit_generator.state)),
             actions=tuple(self._actions),
             counters=(self._phase, self._steps, self._tokens, self._success, dict(self._metrics)),
             transcript=self._transcript.state(),
@@ -388,7 +388,7 @@ class MultiTurnEnv(gym.Env[str, str]):
         for text in snapshot.actions:
             self._execute(text)
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """Return the transcript (``ansi``), or None: ``human`` prints as it goes, no mode renders nothing."""
         if self.render_mode == "ansi":
             return self._transcript.text()

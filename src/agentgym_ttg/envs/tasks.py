@@ -35,22 +35,22 @@ class NumberedIds(Sequence[str]):
     ('toy/train/000007', True, False)
     """
 
-    def __init__(self, prefix: str, count: int, width: int = 6) -> None:
-        self.prefix, self.count, self.width = prefix, count, width
+    def __init__(self, prefix: str, size: int, width: int = 6) -> None:
+        self.prefix, self.size, self.width = prefix, size, width
         self._pattern = re.compile(re.escape(prefix) + rf"([0-9]{{{width}}})")
 
     def __eq__(self, other: object) -> bool:
         """Whether the other stream holds the same ids."""
-        mine = (self.prefix, self.count, self.width)
-        return isinstance(other, NumberedIds) and mine == (other.prefix, other.count, other.width)
+        mine = (self.prefix, self.size, self.width)
+        return isinstance(other, NumberedIds) and mine == (other.prefix, other.size, other.width)
 
     def __hash__(self) -> int:
         """Hash by what is compared."""
-        return hash((self.prefix, self.count, self.width))
+        return hash((self.prefix, self.size, self.width))
 
     def __repr__(self) -> str:
         """Return the constructor call."""
-        return f"NumberedIds({self.prefix!r}, {self.count}, width={self.width})"
+        return f"NumberedIds({self.prefix!r}, {self.size}, width={self.width})"
 
     def number(self, task_id: str) -> int:
         """Return the number of an id.
@@ -59,26 +59,26 @@ class NumberedIds(Sequence[str]):
             KeyError: If the id is not of this stream.
         """
         match = self._pattern.fullmatch(task_id)
-        if not match or int(match.group(1)) >= self.count:
+        if not match or int(match.group(1)) >= self.size:
             raise KeyError(task_id)
         return int(match.group(1))
 
     def __len__(self) -> int:
         """Return how many ids there are."""
-        return self.count
+        return self.size
 
     def __contains__(self, task_id: object) -> bool:
         """Whether the id is of this stream, in constant time."""
         match = self._pattern.fullmatch(task_id) if isinstance(task_id, str) else None
-        return bool(match) and int(match.group(1)) < self.count  # type: ignore[union-attr]
+        return bool(match) and int(match.group(1)) < self.size  # type: ignore[union-attr]
 
     def __getitem__(self, index: Any) -> Any:
         """Return the id at ``index``, or a list for a slice."""
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self.count))]
-        if not -self.count <= index < self.count:
+            return [self[i] for i in range(*index.indices(self.size))]
+        if not -self.size <= index < self.size:
             raise IndexError(index)
-        return f"{self.prefix}{index % self.count:0{self.width}d}"
+        return f"{self.prefix}{index % self.size:0{self.width}d}"
 
 
 @dataclass(frozen=True)

@@ -170,8 +170,9 @@ class GenerativeMeter:
         """
         longest = max(positions)
         branch = copy.deepcopy(cache)
-        if branch.get_seq_length() > longest:
-            branch.crop(longest)
+        beyond = branch.get_seq_length() - longest
+        if beyond:
+            branch.crop(-beyond)
         if len(positions) > 1:
             branch.batch_repeat_interleave(len(positions))
         at = torch.tensor(positions, device=self.device)

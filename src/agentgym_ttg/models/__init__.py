@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .chat import ChatBridge
-    from .decoder import CachedDecoder, Decoded, DecodeRequest, Decoder, ReencodingDecoder, make_decoder
+    from .decoder import CachedDecoder, Decoded, Decoder, DecodeRequest, ReencodingDecoder, make_decoder
     from .loading import LoadedModel, load_causal_lm
     from .tiny import TinyConfig, build_tokenizer, make_tiny_model
 

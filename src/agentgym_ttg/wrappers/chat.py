@@ -18,7 +18,8 @@ from .templates import PromptTemplate, load_template
 __all__ = ["ChatHistory", "PromptBuilder", "PromptMode"]
 
 PromptMode = Literal["conversation", "windowed"]
-_ENCLOSED = re.compile(r"\A<([A-Za-z_]\w*)>(.*)</\1>\Z", re.DOTALL)
+_ENCLOSED = re.compile(r"\A<([A-Za-z_]\w*)>((?:(?!</?\1>).)*)</\1>\Z", re.DOTALL)
+_ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL)
 
 
 class _Pair(NamedTuple):
@@ -164,8 +165,11 @@ def _text_of(messages: Sequence[Message]) -> str:
 
 
 def _command_of(message: str) -> str:
-    """Return a message without its reasoning and without the one tag around the rest."""
+    """Return a message without its reasoning: its one ``<action>``, or what the one tag around the rest holds."""
     _, said = split_reasoning(message)
+    actions: list[str] = _ACTION.findall(said)
+    if len(actions) == 1:
+        return actions[0].strip()
     enclosed = _ENCLOSED.match(said)
     return enclosed.group(2).strip() if enclosed else said
 

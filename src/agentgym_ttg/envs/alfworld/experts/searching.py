@@ -62,6 +62,7 @@ class SearchingExpert:
         self.goal = self._given or read_task(observation)
         self.belief = Belief(observation)
         self._refused: set[str] = set()
+        self._unfit: set[tuple[str, str]] = set()
         self._last = ""
         self._started = True
 
@@ -83,6 +84,7 @@ class SearchingExpert:
             self._refused.add(self._last)  # matters only without an admissible list: do not try that again
         elif observation.startswith("You arrive"):  # elsewhere, other ways are open
             self._refused = {command for command in self._refused if command.startswith(("move", "put"))}
+        self._learn_what_fits()
         for command in self._ideas():
             if self._possible(command):
                 self._last = command
@@ -92,6 +94,20 @@ class SearchingExpert:
         self._refused.clear()
         self._last = ""
         return next((command for command in self._ideas() if self._possible(command)), "look")
+
+    def _learn_what_fits(self) -> None:
+        """Remember where the held thing cannot be put, so as not to carry it there again."""
+        belief, held = self.belief, self.belief.holding
+        for name in self.belief.receptacles if held else ():
+            offers = {f"move {held} to {name}", f"put {held} in/on {name}"}
+            if self._admissible:
+                if self._near(name) and name not in belief.closed and not offers & self._admissible:
+                    self._unfit.add((kind_of(held), name))
+            elif offers <= self._refused:
+                self._unfit.add((kind_of(held), name))
+
+    def _fits(self, name: str) -> bool:
+        return (kind_of(self.belief.holding), name) not in self._unfit
 
     def _possible(self, command: str) -> bool:
         if not command:
@@ -151,7 +167,7 @@ class SearchingExpert:
 
     def _deliver(self, targets: list[str]) -> list[str]:
         held, ideas = self.belief.holding, []
-        for name in targets:
+        for name in filter(self._fits, targets):
             if self._near(name):
                 opening = [f"open {name}"] if name in self.belief.closed else []
                 ideas += [*opening, f"move {held} to {name}", f"put {held} in/on {name}"]
@@ -216,18 +232,13 @@ class SearchingExpert:
         return ideas
 
     def _put_away(self) -> list[str]:
-        """Get rid of a thing that is not wanted: here where that works, else where it came from or belongs."""
+        """Get rid of a thing that is not wanted: where that takes the fewest commands, and was not tried in vain."""
         belief, held = self.belief, self.belief.holding
-        here = [name for name in belief.receptacles if self._near(name)]
+        here = [name for name in belief.receptacles if self._near(name) and name not in belief.closed]
         ideas = [command for name in here for command in (f"move {held} to {name}", f"put {held} in/on {name}")]
-        if belief.origin in here:
-            ideas.append(f"open {belief.origin}")
-        elsewhere = sorted(
-            (name for name in belief.receptacles if name not in here),
-            key=lambda name: (
-                name != belief.origin,
-                self._needs_opening(name),
-                -chance_of(kind_of(held), kind_of(name)),
-            ),
-        )
-        return ideas + [f"go to {name}" for name in elsewhere]
+        order: list[tuple[int, bool, float, str]] = []
+        for name in belief.receptacles:
+            if name not in here and self._fits(name):
+                cost = (0 if self._near(name) else 1) + (1 if self._needs_opening(name) else 0)
+                order.append((cost, name != belief.origin, -chance_of(kind_of(held), kind_of(name)), name))
+        return ideas + [f"open {name}" if self._near(name) else f"go to {name}" for *_, name in sorted(order)]

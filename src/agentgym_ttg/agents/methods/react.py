@@ -1,0 +1,48 @@
+"""ReAct: a language model that reasons, then acts, prompted by the environment's template."""
+
+from __future__ import annotations
+
+from agentgym_ttg.core.errors import ConfigError
+
+from ..policies.base import Policy
+from .base import Method, PolicySettings
+
+__all__ = ["REACT", "model_policy"]
+
+
+def model_policy(settings: PolicySettings) -> Policy:
+    """Build the policy of a local model, or of a model at a server.
+
+    Raises:
+        ConfigError: If no model is named.
+        MissingDependencyError: If what runs it is not installed.
+        PolicyError: If a local model cannot be loaded.
+    """
+    if settings.model is None:
+        raise ConfigError(
+            "method 'react' needs a model: --model FOLDER-OR-HUB-ID for a local one, or --model NAME with --base-url "
+            "URL for an OpenAI-compatible server"
+        )
+    if settings.base_url is not None:
+        from ..policies.openai_compatible import OpenAIPolicy
+
+        return OpenAIPolicy(
+            model=settings.model,
+            base_url=settings.base_url,
+            api_key_env=settings.api_key_env,
+            concurrency=settings.concurrency,
+        )
+    from ..policies.hf import HFPolicy
+
+    return HFPolicy(settings.model, dtype=settings.dtype, device=settings.device)
+
+
+REACT = Method(
+    "react",
+    "a language model that reasons and acts (--model, or --model with --base-url)",
+    "Yao et al., ReAct, ICLR 2023, arXiv:2210.03629",
+    "evaluate",
+    policy=model_policy,
+    action_formats=("tags", "tools"),
+    prompted=True,
+)
