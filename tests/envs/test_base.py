@@ -264,7 +264,7 @@ def test_the_error_names_the_task_and_the_cause():
 
 
 def test_a_domain_that_cannot_begin():
-    env = CountingEnv()
+    env = CountingEnv(cursed=True)
     with pytest.raises(EngineError, match="this room burns"):
         env.reset(options={"task_id": "count/train/000666"})
     with pytest.raises(EpisodeError, match="before reset"):

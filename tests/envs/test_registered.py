@@ -8,10 +8,25 @@ import gymnasium as gym
 import pytest
 import toy_envs
 from gymnasium.utils.env_checker import check_env
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from agentgym_ttg.core import Unicode
 from agentgym_ttg.envs import ENVIRONMENTS, INFO_TYPES, MultiTurnEnv
 from agentgym_ttg.wrappers import ChatHistory, RecordTrajectories
+
+SCRAPS = [
+    "",
+    " ",
+    "<think>",
+    "</think>",
+    "<action>",
+    "<action>x</action>",
+    "\ud800",
+    "\x00",
+    "<tool_call>{",
+    "x" * 3000,
+]
 
 
 @pytest.fixture(params=[*ENVIRONMENTS, toy_envs.COUNTING])
@@ -84,6 +99,20 @@ def test_the_contract(env_id):
         assert list(after) == list(info)
         json.dumps(after)
     env.close()
+    env.close()
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.text(st.characters(), max_size=40) | st.sampled_from(SCRAPS), max_size=8), st.integers(0, 99))
+def test_hostile_actions_never_raise_never_win_and_always_count(env_id, actions, seed):
+    env = gym.make(env_id)
+    env.reset(seed=seed)
+    total = 0
+    for action in actions:
+        _, reward, terminated, _, info = env.step(action)
+        total += len(env.unwrapped.tokenizer.encode(action))
+        assert (reward, terminated, info["success"]) == (0.0, False, False)
+        assert info["episode_tokens"] == total
     env.close()
 
 

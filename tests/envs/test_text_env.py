@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym_ttg import from_text_env
+from agentgym_ttg import from_text_env, make_vector_env
 from agentgym_ttg.core import ConfigError, EngineError, UnknownTaskError
 from agentgym_ttg.envs import INFO_TYPES, MultiTurnEnv
 
@@ -180,6 +180,16 @@ def test_dictionaries_are_worded_and_admissible_commands_found():
 def test_what_cannot_be_lifted_says_what_is_missing(make, message):
     with pytest.raises(ConfigError, match=message):
         make()
+
+
+def test_a_lifted_environment_can_be_registered():
+    gym.register("zoo/Parrot-v0", entry_point=lifted)
+    env = gym.make("zoo/Parrot-v0", split="test", max_steps=3)
+    assert env.reset(seed=0)[1]["task_id"].startswith("test-seed-")
+    envs = make_vector_env("zoo/Parrot-v0", 2, split="test")
+    assert envs.reset(seed=0)[0][0] == env.reset(seed=0)[0]
+    envs.close()
+    gym.registry.pop("zoo/Parrot-v0")
 
 
 def test_closing_it_closes_the_foreign_environment_once():

@@ -221,7 +221,8 @@ def test_the_error_stands_in_the_infos(envs):
     assert not any(envs.step(["up"] * 3)[4]["error"])  # said once
 
 
-def test_an_episode_that_cannot_begin_is_told_at_the_reset_and_at_the_first_step(envs):
+def test_an_episode_that_cannot_begin_is_told_at_the_reset_and_at_the_first_step():
+    envs = make(cursed=True)
     out = envs.reset_slots({0: {"task_id": FAR}, 1: {"task_id": "count/train/000666"}})
     assert "error" not in out[0][1]
     observation, info = out[1]

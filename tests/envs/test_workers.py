@@ -29,7 +29,7 @@ def make(num_envs=4, workers=2, **kwargs):
 @pytest.fixture(scope="module")
 def shared():
     """Two workers with two slots each: slots 0 and 2 live in one, 1 and 3 in the other."""
-    envs = make(step_timeout=1.5, reset_timeout=60.0)
+    envs = make(cursed=True, step_timeout=1.5, reset_timeout=60.0)
     yield envs
     envs.close()
 
@@ -54,7 +54,7 @@ def gone(pid):
 
 
 def test_processes_give_what_one_process_gives(shared):
-    local = make(workers=0)
+    local = make(workers=0, cursed=True)
     play = [
         dict.fromkeys(range(4), "roll"),
         {0: "up", 1: Completion("dance", token_ids=[1, 2, 3]), 3: "tool"},
@@ -181,7 +181,7 @@ def test_branches_go_from_process_to_process(own):
 
 
 def test_a_reset_that_hangs_is_given_up():
-    envs = make(2, reset_timeout=4.0)
+    envs = make(2, cursed=True, reset_timeout=4.0)
     out = envs.reset_slots({0: {"task_id": FAR}, 1: {"task_id": HANG}})
     assert "no answer within 4 seconds" in out[1][1]["error"]
     assert envs.step_slots({0: "up"})[0].observation.startswith("Count 1")

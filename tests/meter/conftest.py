@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agentgym_ttg.core import Completion, Message, Trajectory, Turn
+from agentgym_ttg.meter.answers import format_answer
 
 CHAT_TEMPLATE = (
     "{%- for message in messages %}"
@@ -63,6 +64,7 @@ def tiny_lm(tmp_path_factory: pytest.TempPathFactory, corridor: Callable[..., li
 
     text = [turn.observation for trajectory in corridor(20) for turn in trajectory.turns]
     text += [str(turn.completion) for trajectory in corridor(20) for turn in trajectory.turns]
+    text += [format_answer(True, 17)] * 20 + [format_answer(False, None)] * 20
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()

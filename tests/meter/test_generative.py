@@ -85,11 +85,12 @@ def trained(tiny_lm, corridor, tmp_path_factory):
         instruction="",
         device="cpu",
         context_length=512,
-        sft={"epochs": 4, "learning_rate": 5e-3, "batch_size": 16, "micro_batch_size": 16, "histories_per_trajectory": 6},
+        threads=1,
+        sft={"epochs": 5, "learning_rate": 5e-3, "batch_size": 16, "micro_batch_size": 16, "histories_per_trajectory": 3},
         refine={"steps": 2, "group_size": 4, "histories_per_step": 2, "learning_rate": 1e-4},
     )
     stages = []
-    report = train_meter(corridor(40), config, folder, lambda stage, done, total, found: stages.append((stage, found)))
+    report = train_meter(corridor(24), config, folder, lambda stage, done, total, found: stages.append((stage, found)))
     return folder, report, stages
 
 

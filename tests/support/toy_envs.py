@@ -19,10 +19,10 @@ class CountingEnv(MultiTurnEnv):
     action_formats = ("plain", "tags", "tools")
     default_max_steps = 10
 
-    def __init__(self, *, own_snapshots=False, broken_split="", **kwargs):
+    def __init__(self, *, own_snapshots=False, cursed=False, **kwargs):
         super().__init__(**kwargs)
         self.own_snapshots = own_snapshots
-        self.broken_split = broken_split
+        self.cursed = cursed
         self.closes = 0
 
     def _tasks(self, split):
@@ -30,11 +30,11 @@ class CountingEnv(MultiTurnEnv):
 
     def _begin(self, task):
         number = self.tasks.ids.number(task.id)
-        if number == 666:
+        if self.cursed and number == 666:
             raise RuntimeError("this room burns")
-        if number == 667:
+        if self.cursed and number == 667:
             os._exit(7)
-        if number == 668:
+        if self.cursed and number == 668:
             time.sleep(3600)
         self.goal = 3 + number % 5
         self.count = 0

@@ -33,7 +33,7 @@ def _key_values(words: list[str]) -> dict[str, Any]:
     return out
 
 
-_KeyValues = tyro.constructors.PrimitiveConstructorSpec(
+env_kwargs_spec = tyro.constructors.PrimitiveConstructorSpec(
     nargs="*",
     metavar="[KEY=VALUE ...]",
     instance_from_str=_key_values,
@@ -88,7 +88,7 @@ class RunConfig(BaseModel):
     """Assistant tokens after which an episode is truncated; default no limit."""
     action_format: str | None = None
     """How a message carries an action (plain, tags, tools); default what method and environment prefer."""
-    env_kwargs: Annotated[dict[str, Any], _KeyValues] = {}
+    env_kwargs: Annotated[dict[str, Any], env_kwargs_spec] = {}
     """Further arguments of the environment, such as difficulty=hard engine=textworld."""
 
     prompt: Literal["conversation", "windowed"] = "conversation"
@@ -111,6 +111,8 @@ class RunConfig(BaseModel):
     """With --resume, play again the episodes that ended as error."""
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False
     """Print the results as JSON on standard output, and nothing else there."""
+    show: int = Field(0, ge=0)
+    """Print the transcripts of the first episodes that finish, so many."""
     config: _PathText | None = None
     """YAML file with any of these fields; flags override it."""
     preset: str | None = None
@@ -118,16 +120,30 @@ class RunConfig(BaseModel):
     eval_split: str | None = None
     """Held-out tasks of the evaluations during training; default the environment's evaluation split."""
 
-    train: Annotated[TrainConfig, tyro.conf.arg(prefix_name=False)] = TrainConfig()
+    train: Annotated[TrainConfig, tyro.conf.arg(prefix_name=False)] = TrainConfig.model_validate({})
     """Training settings; methods that only play ignore them, but for dtype, device and threads."""
 
 
 #: Fields that say where and how fast, not what: they may differ when a run is resumed.
 NOT_COMPARED = frozenset(
-    "out resume retry_errors json config preset workers num_envs api_key_env threads vllm_memory vllm_server_url".split()
+    {
+        "api_key_env",
+        "config",
+        "json",
+        "num_envs",
+        "out",
+        "preset",
+        "resume",
+        "retry_errors",
+        "show",
+        "threads",
+        "vllm_memory",
+        "vllm_server_url",
+        "workers",
+    }
 )
 _RENAMED = {"as_json": "json"}  # a pydantic model has a method of that name
-_NOT_STORED = frozenset({"out", "resume", "retry_errors", "json", "config"})
+_NOT_STORED = frozenset({"out", "resume", "retry_errors", "json", "show", "config"})
 
 
 def field_names() -> list[str]:

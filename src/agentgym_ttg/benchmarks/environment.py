@@ -15,10 +15,22 @@ import agentgym_ttg
 
 __all__ = ["describe_environment"]
 
-_PACKAGES = (
-    "agentgym-ttg gymnasium numpy pydantic tokenizers torch transformers trl accelerate datasets openai vllm alfworld "
-    "textworld"
-).split()
+_PACKAGES = [
+    "agentgym-ttg",
+    "gymnasium",
+    "numpy",
+    "pydantic",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "trl",
+    "accelerate",
+    "datasets",
+    "openai",
+    "vllm",
+    "alfworld",
+    "textworld",
+]
 
 
 def describe_environment(*, data: str, data_hash: str, split: str) -> dict[str, Any]:
@@ -58,9 +70,7 @@ def _commit() -> dict[str, Any] | None:
     folder = Path(agentgym_ttg.__file__).parent
 
     def git(*args: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *args], capture_output=True, text=True, timeout=10, check=True
-        )
+        done = subprocess.run(["git", "-C", str(folder), *args], capture_output=True, text=True, timeout=10, check=True)
         return done.stdout.strip()
 
     try:

@@ -117,7 +117,9 @@ class RunFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self.close()
-            raise ConfigError(f"{self.path} is being written by another process; wait for it or choose --out") from error
+            raise ConfigError(
+                f"{self.path} is being written by another process; wait for it or choose --out"
+            ) from error
         except OSError as error:
             self.close()
             raise DataError(

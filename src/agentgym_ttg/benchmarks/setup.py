@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
@@ -107,7 +107,7 @@ class Setup:
         self.config = resolve(self.config)
         self.method = get_method(self.config.method)
         self.env_id = resolve_env_id(self.config.env)
-        self.probe = self._make_probe()
+        self.probe = self.make_env()
 
     @property
     def split(self) -> str:
@@ -156,17 +156,20 @@ class Setup:
             **self.env_kwargs(split=split, expert=expert),
         )
 
-    def _make_probe(self) -> MultiTurnEnv:
-        kwargs = self.env_kwargs()
+    def make_env(self, *, split: str | None = None, expert: bool | None = None) -> MultiTurnEnv:
+        """Make one environment.
+
+        Raises:
+            ConfigError: If it does not take the arguments, or is not of ours.
+        """
+        kwargs = self.env_kwargs(split=split, expert=expert)
         _check_arguments(self.env_id, _creator(self.env_id), kwargs)
         env = gym.make(self.env_id, **kwargs).unwrapped
         if not isinstance(env, MultiTurnEnv):
             raise ConfigError(
-                f"{self.env_id} is no multi-turn text environment; lift it with agentgym_ttg.from_text_env and register "
-                "what that returns"
+                f"{self.env_id} is no multi-turn text environment; lift it with agentgym_ttg.from_text_env and "
+                "register what that returns"
             )
-        if not len(env.tasks):
-            raise ConfigError(f"{self.env_id} has no tasks in split {self.split!r}")
         return env
 
     @property
@@ -182,7 +185,7 @@ class Setup:
             ConfigError: If there is no such template.
         """
         source = self.config.template
-        template = None if source in (None, "none") else load_template(cast(str, source))
+        template = None if source is None or source == "none" else load_template(source)
         return PromptBuilder(self.config.prompt, self.config.history_length, template)
 
     def policy(self) -> Policy:

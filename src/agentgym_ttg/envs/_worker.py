@@ -66,6 +66,10 @@ class LocalBackend:
                 replies.raised[slot] = error
         return replies
 
+    def abandon(self) -> set[int]:
+        """Give up a call that was interrupted; no environment is lost but those it was about."""
+        return set()
+
     def close(self) -> None:
         """Close the environments."""
         self._host.close()
@@ -76,7 +80,7 @@ class WorkerBackend:
 
     def __init__(self, factory: Factory, num_envs: int, workers: int, start_timeout: float) -> None:
         self._start_timeout = start_timeout
-        self._sequence = 0
+        self._owing: dict[_Worker, set[int]] = {}
         self._workers: list[_Worker] = []
         count = min(workers, num_envs)
         try:
@@ -90,9 +94,8 @@ class WorkerBackend:
 
     def run(self, requests: Mapping[int, Request], timeout: float | None) -> Replies:
         """Execute the requests, each within ``timeout`` seconds."""
-        self._sequence += 1
         replies = Replies()
-        owing: dict[_Worker, set[int]] = {}
+        owing = self._owing = {}
         deadlines: dict[_Worker, float] = {}
 
         def fail(worker: _Worker, why: str) -> None:
@@ -110,7 +113,7 @@ class WorkerBackend:
             if not part:
                 continue
             try:
-                worker.send((self._sequence, part))
+                worker.send(part)
             except (OSError, ValueError):  # it died since the last call
                 fail(worker, f"the worker process died ({worker.exit_reason()})")
                 continue
@@ -123,7 +126,7 @@ class WorkerBackend:
             for one in speaking:
                 worker = by_connection[one]  # type: ignore[index]
                 try:
-                    sequence, slot, kind, value = worker.receive()
+                    slot, kind, value = worker.receive()
                 except (EOFError, OSError):
                     fail(worker, f"the worker process died ({worker.exit_reason()})")
                     continue
@@ -132,7 +135,7 @@ class WorkerBackend:
                     continue
                 if slot == _START and kind == "raise":
                     fail(worker, f"the worker process cannot make its environments: {value}")
-                elif slot != _START and sequence == self._sequence:  # else the answer to a call that was interrupted
+                elif slot != _START:
                     {"value": replies.values, "raise": replies.raised, "lost": replies.lost}[kind][slot] = value
                     owing[worker].discard(slot)
                 if worker in owing:
@@ -144,6 +147,19 @@ class WorkerBackend:
                 limit = timeout if worker.ready else self._start_timeout
                 fail(worker, f"no answer within {limit:g} seconds; the worker process was killed")
         return replies
+
+    def abandon(self) -> set[int]:
+        """Give up a call that was interrupted; return the slots that are lost with it.
+
+        The workers that still owe an answer are started anew: nobody knows how far they came.
+        """
+        lost: set[int] = set()
+        for worker in list(self._owing):
+            lost.update(worker.slots)
+            worker.kill()
+            worker.start()
+        self._owing = {}
+        return lost
 
     def close(self, patience: float = 5.0) -> None:
         """Ask the workers to close their environments; kill those that do not within ``patience`` seconds."""
@@ -194,7 +210,7 @@ class _Worker:
         try:
             if not self.connection.poll(timeout):
                 raise EngineError(f"a worker process was not ready within {timeout:g} seconds")
-            _, _, kind, value = self.receive()
+            _, kind, value = self.receive()
         except (EOFError, OSError) as error:
             raise EngineError(
                 f"a worker process died while it started ({self.exit_reason()}). A script that uses workers must "
@@ -208,9 +224,9 @@ class _Worker:
     def send(self, message: Any) -> None:
         self.connection.send(message)
 
-    def receive(self) -> tuple[int, int, str, Any]:
-        message: tuple[int, int, str, Any] = self.connection.recv()
-        if message[1] == _START and message[2] == "value":
+    def receive(self) -> tuple[int, str, Any]:
+        message: tuple[int, str, Any] = self.connection.recv()
+        if message[0] == _START and message[1] == "value":
             self.ready = True
         return message
 
@@ -266,23 +282,22 @@ def _main(pipe: connection.Connection[Any, Any], factory: Factory, slots: Sequen
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
         host = SlotHost(factory, slots)
-        first = (0, _START, "value", host.describe())
+        first = (_START, "value", host.describe())
     except Exception as error:
-        pipe.send((0, _START, "raise", _sendable(error)))
+        pipe.send((_START, "raise", _sendable(error)))
         return
     try:
         pipe.send(first)
-        while (message := pipe.recv()) is not None:
-            sequence, requests = message
+        while (requests := pipe.recv()) is not None:
             for slot, request in requests.items():
-                _answer(pipe, host, sequence, slot, request)
+                _answer(pipe, host, slot, request)
     except (EOFError, OSError):
         pass
     finally:
         host.close()
 
 
-def _answer(pipe: connection.Connection[Any, Any], host: SlotHost, sequence: int, slot: int, request: Request) -> None:
+def _answer(pipe: connection.Connection[Any, Any], host: SlotHost, slot: int, request: Request) -> None:
     kind: str
     value: Any
     try:
@@ -290,10 +305,10 @@ def _answer(pipe: connection.Connection[Any, Any], host: SlotHost, sequence: int
     except Exception as error:
         kind, value = "raise", _sendable(error)
     try:
-        data = pickle.dumps((sequence, slot, kind, value))
+        data = pickle.dumps((slot, kind, value))
     except Exception as error:
         data = pickle.dumps(
-            (sequence, slot, "lost", f"the answer to {request.command} cannot be sent between processes: {error}")
+            (slot, "lost", f"the answer to {request.command} cannot be sent between processes: {error}")
         )
     pipe.send_bytes(data)
 

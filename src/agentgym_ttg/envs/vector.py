@@ -322,7 +322,8 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         try:
             replies = self._backend.run(requests, timeout)
         except BaseException as error:  # Ctrl-C: nobody knows how far these environments came
-            self._break(dict.fromkeys(requests, f"interrupted by {type(error).__name__}"))
+            lost = self._backend.abandon().union(requests)
+            self._break(dict.fromkeys(lost, f"interrupted by {type(error).__name__}"))
             raise
         self._break(replies.lost)
         return replies

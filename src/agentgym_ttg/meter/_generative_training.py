@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import shutil
 from collections.abc import Callable, Sequence
@@ -12,14 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 from datasets import Dataset
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 
 from agentgym_ttg.credit import prediction_reward
 from agentgym_ttg.models import LoadedModel, load_causal_lm
 
-from ._torch import save_pretrained
+from ._torch import quiet, save_pretrained
 from .answers import answer_pieces, parse_answer
 from .config import MeterConfig
 from .generative import GenerativeMeter, GenerativeSettings
@@ -143,15 +144,15 @@ def _fine_tune(
         save_steps=max(1, total // 4),
         **_common(config),
     )
-    trainer = SFTTrainer(
-        model=meter.model,
-        args=arguments,
-        train_dataset=rows,
-        processing_class=meter.tokenizer,
-        callbacks=[_Report("sft", progress)],
-    )
-    trainer.train(resume_from_checkpoint=_checkpoint(folder))
-    _settle(trainer, meter)
+    with quiet():
+        trainer = SFTTrainer(
+            model=meter.model,
+            args=arguments,
+            train_dataset=rows,
+            processing_class=meter.tokenizer,
+            callbacks=[_Report("sft", progress)],
+        )
+    _run(trainer, meter, folder)
 
 
 class _Refiner(GRPOTrainer):  # type: ignore[misc]
@@ -198,7 +199,7 @@ def _refine(
         num_generations=refine.group_size,
         learning_rate=refine.learning_rate,
         lr_scheduler_type="constant",
-        max_completion_length=meter.settings.max_answer_tokens,
+        max_completion_length=meter.max_answer_tokens,
         temperature=refine.temperature,
         beta=refine.kl_coef,
         loss_type="dapo",
@@ -215,17 +216,19 @@ def _refine(
         callbacks=[_Report("refine", progress)],
     )
     trainer.prompt_table = [example.prompt for example in examples]
-    trainer.train(resume_from_checkpoint=_checkpoint(folder))
-    _settle(trainer, meter)
+    _run(trainer, meter, folder)
 
 
 def _common(config: MeterConfig) -> dict[str, Any]:
     """Return what both trainers are told."""
     on_gpu = torch.cuda.is_available() and config.device != "cpu"
+    # transformers 5.2x renamed the switch; on a CPU memory is not what is scarce.
+    known = inspect.signature(SFTConfig).parameters
+    switch = "activation_checkpointing" if "activation_checkpointing" in known else "gradient_checkpointing"
     return {
+        switch: on_gpu,
         "bf16": config.dtype == "bfloat16",
         "use_cpu": not on_gpu,
-        "gradient_checkpointing": on_gpu,
         "seed": config.seed,
         "data_seed": config.seed,
         "save_strategy": "steps",
@@ -255,8 +258,11 @@ def _checkpoint(folder: Path) -> str | None:
     return get_last_checkpoint(str(folder)) if folder.is_dir() else None
 
 
-def _settle(trainer: Any, meter: GenerativeMeter) -> None:
-    """Take the model back from accelerate."""
+def _run(trainer: Any, meter: GenerativeMeter, folder: Path) -> None:
+    """Train, from the last checkpoint where there is one, and take the model back from accelerate."""
+    trainer.remove_callback(PrinterCallback)  # it writes to standard output, which belongs to the results
+    with quiet():
+        trainer.train(resume_from_checkpoint=_checkpoint(folder))
     meter.model = trainer.accelerator.unwrap_model(trainer.model).eval()
 
 

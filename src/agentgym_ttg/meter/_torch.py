@@ -78,13 +78,17 @@ def save_pretrained(folder: Path, *parts: Any) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the library's progress bars out of our own progress."""
+    """Keep the progress bars of the libraries out of our own progress."""
+    import datasets
     from transformers.utils import logging as library
 
-    bars = library.is_progress_bar_enabled()
+    bars, data_bars = library.is_progress_bar_enabled(), datasets.are_progress_bars_disabled()
     library.disable_progress_bar()
+    datasets.disable_progress_bars()
     try:
         yield
     finally:
         if bars:
             library.enable_progress_bar()
+        if not data_bars:
+            datasets.enable_progress_bars()

@@ -19,7 +19,7 @@ from agentgym_ttg.core.trajectory import Trajectory
 from agentgym_ttg.models import LoadedModel, load_causal_lm
 
 from ._torch import save_pretrained
-from .answers import ANSWER_PREFIX, CLOSING, default_instruction, parse_answer
+from .answers import ANSWER_PREFIX, CLOSING, answer_pieces, default_instruction, parse_answer
 from .base import Estimate
 from .files import find_meter, parse_settings, read_settings, replace_folder, write_settings
 from .labels import Target
@@ -44,8 +44,9 @@ class GenerativeSettings(BaseModel):
     """Most tokens of a prompt."""
     instruction: str | None = None
     """What it is told before the history; None is the built-in text."""
-    max_answer_tokens: int = Field(default=48, ge=1)
-    """Tokens after which an unfinished answer is invalid."""
+    max_answer_tokens: int | None = Field(default=None, ge=1)
+    """Tokens after which an unfinished answer is invalid; None takes 48, or what the longest answer takes with the
+    model's tokenizer if that is more."""
     integer_floats: bool = False
     """Whether ``123.0`` is a valid number."""
     completion_logits: bool = True
@@ -89,11 +90,14 @@ class GenerativeMeter:
         instruction = self.settings.instruction
         told = default_instruction(self.settings.target) if instruction is None else instruction
         head, self.tail = _frame(self.tokenizer, told)
-        room = self.settings.context_length - len(self.tail) - self.settings.max_answer_tokens
+        longest = "".join(answer_pieces(True, 10**7 - 1, self.settings.target))
+        needed = max(48, len(plain_ids(self.tokenizer, longest)) + 2)
+        self.max_answer_tokens = self.settings.max_answer_tokens or needed
+        room = self.settings.context_length - len(self.tail) - self.max_answer_tokens
         if room < len(head) + 32:
             raise ConfigError(
                 f"a context of {self.settings.context_length} tokens has no room for a history beside an instruction "
-                f"of {len(head) + len(self.tail)} tokens and an answer of {self.settings.max_answer_tokens}; raise "
+                f"of {len(head) + len(self.tail)} tokens and an answer of {self.max_answer_tokens}; raise "
                 "context_length or shorten the instruction"
             )
         self.encoder = HistoryEncoder(TranscriptLayout(self.tokenizer, head), room)
@@ -204,7 +208,7 @@ class GenerativeMeter:
         said: list[list[int]] = [[] for _ in positions]
         open_rows = set(range(len(positions)))
         ids = self._repeat(self.tail, len(positions))
-        for _ in range(self.settings.max_answer_tokens):
+        for _ in range(self.max_answer_tokens):
             logits, mask, at = self._step(branch, mask, at, ids, 1)
             chosen = logits[:, -1].argmax(dim=-1)
             for row in sorted(open_rows):

@@ -37,6 +37,8 @@ __all__ = [
 _PASS_COST = 48
 #: Shortest prefix worth copying from another row.
 _MIN_SHARED = 4
+#: Rows that have finished stay in the batch until the live ones are fewer than this share of it.
+_COMPACT_BELOW = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ class CachedDecoder:
     - A prompt that extends what its key has read costs only the extension; any other prompt is read from where it
       departs (a sliding window of the history keeps its common beginning).
     - A new key takes the common beginning from a row of its group, and prompts that are equal are read once.
-    - Rows that have finished their message drop out of the batch.
+    - Rows that have finished their message drop out of the batch, several at a time, because moving rows costs.
     - A changed parameter (a training step) empties the cache by itself.
 
     Args:
@@ -334,7 +336,7 @@ class CachedDecoder:
     def _generate(self, requests: Sequence[DecodeRequest], results: Sequence[Decoded]) -> None:
         rows = self._place(requests)
         logits = self._read_prompts(requests, rows)
-        live = sorted(range(len(rows)), key=lambda i: rows[i].slot)
+        live = front = sorted(range(len(rows)), key=lambda i: rows[i].slot)
         logits = logits[torch.tensor(live, device=logits.device)]
         while True:
             chosen, logprobs = sample_tokens(
@@ -354,9 +356,29 @@ class CachedDecoder:
                     going.append(i)
             if not going:
                 return
-            self._gather_in_front([rows[i] for i in going])
-            live = sorted(going, key=lambda i: rows[i].slot)
-            logits = self._append([rows[i] for i in live], [[results[i].token_ids[-1]] for i in live])
+            live = going
+            if len(live) < _COMPACT_BELOW * len(front):
+                self._gather_in_front([rows[i] for i in live])
+                live = front = sorted(live, key=lambda i: rows[i].slot)
+            logits = self._next(rows, front, live, results)
+
+    def _next(
+        self, rows: Sequence[_Row], front: Sequence[int], live: Sequence[int], results: Sequence[Decoded]
+    ) -> torch.Tensor:
+        """Read the last sampled token of the live rows; return their logits, ``(len(live), vocab)``.
+
+        Rows of the front that have finished take part with a token that counts for nothing: it lands in the column
+        behind their text, which their next token overwrites. Moving rows at every finish costs more.
+        """
+        going = set(live)
+        tokens = [[results[i].token_ids[-1] if i in going else 0] for i in front]
+        out = self._forward([rows[i].slot for i in front], [len(rows[i].ids) for i in front], tokens)
+        for i in live:
+            rows[i].ids.append(results[i].token_ids[-1])
+        self.tokens_read -= len(front) - len(live)
+        if len(front) == len(live):
+            return out
+        return out[torch.tensor([position for position, i in enumerate(front) if i in going], device=out.device)]
 
     def _read_prompts(self, requests: Sequence[DecodeRequest], rows: Sequence[_Row]) -> torch.Tensor:
         """Read what is new of each prompt; return the logits behind it, ``(n, vocab)``."""

@@ -12,7 +12,7 @@ from agentgym_ttg.core.errors import DataError, MissingDependencyError
 from agentgym_ttg.envs.alfworld.builtin import generate_game, to_game_file
 from agentgym_ttg.envs.alfworld.engine import Game, Variant
 from agentgym_ttg.envs.alfworld.experts import SearchingExpert
-from agentgym_ttg.envs.alfworld.textworld_engine import TextWorldEpisode, TextWorldGame
+from agentgym_ttg.envs.alfworld.textworld_engine import TextWorldEpisode, TextWorldGame, game_data
 
 from .conftest import small
 
@@ -86,6 +86,15 @@ def test_game_files_play_in_both_engines(tmp_path: Path) -> None:
 
 
 @needs_alfworld
+def test_other_rules_are_for_textworld_alone(tmp_path: Path) -> None:
+    content = game_data(generate_game("easy", "train", 1))
+    content["pddl_domain"] = content["pddl_domain"].replace("(cleanable ?o)", "", 1).replace("(cleanable ?o)", "")
+    with pytest.raises(DataError, match=r"cleanobject.*textworld"):
+        Game.from_data(content)
+    assert TextWorldGame.from_data(content).start().admissible_commands()
+
+
+@needs_alfworld
 def test_branches_by_replay() -> None:
     episode = TextWorldGame.from_game(generate_game("easy", "train", 3)).start()
     command = next(command for command in episode.admissible_commands() if command.startswith("go to"))
@@ -114,5 +123,5 @@ def test_without_alfworld_the_extra_is_named(tmp_path: Path) -> None:
 def test_a_file_without_rules_is_refused(tmp_path: Path) -> None:
     game = generate_game("easy", "train", 0)
     content = {"pddl_domain": "", "grammar": "", "pddl_problem": game.problem_text}
-    with pytest.raises(DataError, match="no PDDL domain"):
+    with pytest.raises(DataError, match="no grammar"):
         TextWorldGame.from_data(content)

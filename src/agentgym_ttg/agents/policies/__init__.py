@@ -2,6 +2,7 @@
 
 from .base import GenerationRequest, Policy, SamplingParams
 from .hf import HFPolicy
+from .openai_compatible import OpenAIPolicy
 from .scripted import ExpertPolicy, NoisyExpertPolicy, RandomPolicy
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "GenerationRequest",
     "HFPolicy",
     "NoisyExpertPolicy",
+    "OpenAIPolicy",
     "Policy",
     "RandomPolicy",
     "SamplingParams",

@@ -23,7 +23,8 @@ from typing import Any
 
 from agentgym_ttg.core.errors import DataError, EngineError, MissingDependencyError
 
-from .engine import Game, Goal, StepOutcome, TaskType
+from .engine import Game, Goal, StepOutcome, TaskType, goal_sentences, read_problem
+from .engine.domain import goal_sentence_of
 
 __all__ = ["TextWorldEpisode", "TextWorldGame", "game_data", "require_alfworld"]
 
@@ -95,12 +96,14 @@ class TextWorldGame:
         walkthrough: the solution that came with the game, maybe none.
     """
 
-    def __init__(self, content: dict[str, Any], game: Game) -> None:
-        self.id = game.id
+    def __init__(
+        self, content: dict[str, Any], *, game_id: str, goal: Goal, goal_text: str, walkthrough: tuple[str, ...] = ()
+    ) -> None:
+        self.id = game_id
         self.content = content
-        self.goal: Goal = game.goal
-        self.goal_text = game.goal_text
-        self.walkthrough = game.walkthrough
+        self.goal = goal
+        self.goal_text = goal_text
+        self.walkthrough = walkthrough
 
     @classmethod
     def from_file(cls, path: str | Path, *, game_id: str = "") -> TextWorldGame:
@@ -119,18 +122,32 @@ class TextWorldGame:
     @classmethod
     def from_data(cls, content: Any, *, where: str = "the game", game_id: str = "") -> TextWorldGame:
         """Make a game from the content of a ``game.tw-pddl`` file; rules the native engine refuses are fine here."""
-        if isinstance(content, dict) and not str(content.get("pddl_domain", "")).strip():
+        if not isinstance(content, dict) or not isinstance(content.get("pddl_problem"), str):
             raise DataError(
-                f"{where}: the file has no PDDL domain and no grammar, which the official engine needs. "
+                f"{where}: expected the JSON object of a game.tw-pddl file with a text field 'pddl_problem'"
+            )
+        domain, grammar = (str(content.get(key) or "") for key in ("pddl_domain", "grammar"))
+        if not domain.strip() or not grammar.strip():
+            raise DataError(
+                f"{where}: the file has no PDDL domain or no grammar, which the official engine needs. "
                 "Rebuild the folder where the alfworld package is installed, or use the native engine."
             )
-        known = dict(content, pddl_domain="") if isinstance(content, dict) else content
-        return cls(content, Game.from_data(known, where=where, game_id=game_id))
+        goal = read_problem(content["pddl_problem"], where).goal
+        steps = content.get("walkthrough")
+        return cls(
+            content,
+            game_id=game_id,
+            goal=goal,
+            goal_text=goal_sentence_of(grammar) or goal_sentences(goal)[0],
+            walkthrough=tuple(map(str, steps)) if isinstance(steps, list) else (),
+        )
 
     @classmethod
     def from_game(cls, game: Game) -> TextWorldGame:
         """Make the official counterpart of a native game, such as a built-in one."""
-        return cls(game_data(game), game)
+        return cls(
+            game_data(game), game_id=game.id, goal=game.goal, goal_text=game.goal_text, walkthrough=game.walkthrough
+        )
 
     @property
     def task_type(self) -> TaskType:

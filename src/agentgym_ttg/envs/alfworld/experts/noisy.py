@@ -27,8 +27,8 @@ class NoisyExpert:
     """Plays a random admissible command now and then, else what another expert says.
 
     The other expert is asked at every step, so that it reads everything, and carries on from wherever it is brought.
-    Some official games have things (a roll of paper towels, a teddy bear) that no receptacle takes: once a slip has picked
-    one up, nobody can win any more. Built-in games have no such traps.
+    Some official games have things (a roll of paper towels, a teddy bear) that no receptacle takes: once a slip has
+    picked one up, nobody can win any more. Built-in games have no such traps.
 
     Args:
         expert: the other expert.

@@ -1,0 +1,58 @@
+"""Training a method in a run folder: the settings become a job, its stages are shown, the result is evaluated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentgym_ttg.agents.policies.base import SamplingParams
+
+from .console import StageProgress
+from .evaluate import Evaluation
+from .run_folder import RunFolder
+from .setup import Setup
+
+__all__ = ["train"]
+
+
+def train(setup: Setup, folder: RunFolder) -> dict[str, Any]:
+    """Run every stage that the folder does not have yet, then play the held-out tasks; return the results.
+
+    Raises:
+        MissingDependencyError: If the extra ``train`` is not installed.
+        AgentGymError: What a stage raises; what it had finished stays.
+    """
+    from agentgym_ttg.agents.training import TrainingJob, run_training
+
+    config, method = setup.config, setup.method
+    assert config.eval_split is not None
+    job = TrainingJob(
+        method=method.name,
+        make_estimator=method.make_estimator,
+        needs_meter=method.needs_meter,
+        meter_target=method.meter_target,
+        keep=method.keep,
+        env_id=setup.env_id,
+        make_env=setup.make_env,
+        make_envs=setup.make_envs,
+        split=setup.split,
+        eval_split=config.eval_split,
+        seed=config.seed,
+        model=config.model,
+        prompt=setup.prompt(),
+        sampling=setup.sampling,
+        config=config.train,
+        folder=folder.path,
+    )
+    with StageProgress() as progress:
+        trained = run_training(job, progress)
+        evaluation = Evaluation(
+            setup,
+            folder,
+            trained.policy,
+            split=config.eval_split,
+            episodes=config.episodes or config.train.eval_episodes,
+            sampling=SamplingParams(config.train.eval_temperature, config.top_p, config.max_response_tokens),
+            extra={"trained_model": str(trained.model), "training": trained.summary},
+        )
+        progress.stage(f"evaluation on {config.eval_split}", len(evaluation.owed))
+        return evaluation.run(lambda trajectory: progress.advance(1))
