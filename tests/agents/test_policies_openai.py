@@ -1,4 +1,3 @@
-# ruff: noqa: E402 - imports behind importorskip
 """The OpenAI-compatible policy against a server that misbehaves in every way it should survive."""
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Server:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with lock:
                     server.asked.append(body)
-                    server.headers.append(dict(self.headers))
+                    server.headers.append({name.title(): value for name, value in self.headers.items()})
                     number = len(server.asked)
                     server.at_once += 1
                     server.most_at_once = max(server.at_once, server.most_at_once)

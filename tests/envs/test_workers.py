@@ -29,7 +29,7 @@ def make(num_envs=4, workers=2, **kwargs):
 @pytest.fixture(scope="module")
 def shared():
     """Two workers with two slots each: slots 0 and 2 live in one, 1 and 3 in the other."""
-    envs = make(cursed=True, step_timeout=1.5, reset_timeout=60.0)
+    envs = make(cursed=True, step_timeout=3.0, reset_timeout=60.0)
     yield envs
     envs.close()
 
@@ -44,7 +44,7 @@ def pids(envs):
 
 def gone(pid):
     """Whether a process has ended, or ends within a few seconds, and was reaped."""
-    for _ in range(100):
+    for _ in range(200):
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
@@ -97,7 +97,7 @@ def test_a_worker_that_dies_or_hangs_ends_the_episodes_it_holds_and_no_others(sh
     assert out[0].observation.startswith("Count 1")
     assert not out[0].error
     for slot in (1, 3):
-        assert ("exit code 3" if action == "die" else "no answer within 1.5 seconds") in out[slot].error
+        assert ("exit code 3" if action == "die" else "no answer within 3 seconds") in out[slot].error
         assert out[slot].truncated
         assert out[slot].info["task_id"] == FAR
         assert not out[slot].info["success"]
@@ -288,6 +288,7 @@ def script(tmp_path):
         start_new_session=True,
     )
     workers = [int(pid) for pid in process.stdout.readline().split()]
+    assert process.stdout.readline() == "hanging\n"
     yield process, workers
     if process.poll() is None:
         process.kill()

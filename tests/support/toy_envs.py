@@ -62,6 +62,7 @@ class CountingEnv(MultiTurnEnv):
             case ["die"]:
                 os._exit(3)
             case ["hang"]:
+                print("hanging", flush=True)
                 time.sleep(3600)
             case ["big"]:
                 return StepResult("\u2028x" * 500_000)

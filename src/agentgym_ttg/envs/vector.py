@@ -25,7 +25,7 @@ from .tasks import TaskSet
 __all__ = ["EnvFactory", "SlotSnapshot", "StepOutcome", "TextVectorEnv", "make_vector_env"]
 
 _State = Literal["new", "running", "done", "broken"]
-_STEP_TIMEOUT, _RESET_TIMEOUT = 120.0, 600.0
+_STEP_TIMEOUT, _RESET_TIMEOUT, _START_TIMEOUT = 120.0, 600.0, 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         workers: 0 keeps all environments in this process; else so many worker processes share the slots, for engines
             that are slow, crash or are not thread-safe.
         step_timeout: Seconds for one step in a worker; default 120.
-        reset_timeout: Seconds for one reset, restore or start in a worker; default 600.
+        reset_timeout: Seconds for one reset or restore in a worker; default 600. (A worker may take 300 to start.)
 
     Raises:
         ConfigError: If a setting cannot work.
@@ -104,8 +104,8 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         self.reset_timeout = (reset_timeout or _RESET_TIMEOUT) if workers else None
         self._slots = [_Slot() for _ in range(num_envs)]
         self._backend: LocalBackend | WorkerBackend
-        if self.reset_timeout is not None:
-            self._backend = WorkerBackend(factory, num_envs, self.workers, self.reset_timeout)
+        if workers:
+            self._backend = WorkerBackend(factory, num_envs, self.workers, _START_TIMEOUT)
         else:
             self._backend = LocalBackend(factory, num_envs)
         self.closed = False

@@ -142,15 +142,16 @@ def _hermes(function: Mapping[str, Any]) -> str:
 def _tokens(choice: Mapping[str, Any]) -> tuple[list[int] | None, list[float] | None]:
     entries = choice.get("logprobs")
     entries = (entries.get("content") or []) if isinstance(entries, Mapping) else []
-    logprobs = [entry.get("logprob") for entry in entries if isinstance(entry, Mapping)]
-    ids = choice.get("token_ids")
+    entries = [entry for entry in entries if isinstance(entry, Mapping)]
+    ids: list[int] | None = choice.get("token_ids")
     if not _is_ids(ids):
-        found = [_AS_ID.fullmatch(str(entry.get("token"))) for entry in entries if isinstance(entry, Mapping)]
+        found = [_AS_ID.fullmatch(str(entry.get("token"))) for entry in entries]
         ids = [int(match.group(1)) for match in found if match] if found and all(found) else None
     if ids is None:
         return None, None
-    complete = len(logprobs) == len(ids) and all(isinstance(value, (int, float)) for value in logprobs)
-    return ids, (logprobs if complete else None)
+    values = [entry.get("logprob") for entry in entries]
+    logprobs = [float(value) for value in values if isinstance(value, (int, float))]
+    return ids, (logprobs if len(logprobs) == len(values) == len(ids) else None)
 
 
 def _is_ids(value: Any) -> bool:

@@ -230,8 +230,11 @@ class OpenAIPolicy:
             body["logprobs"] = True
         if "token_ids" not in refused:
             body["return_token_ids"] = True
-        raw = self._client.post("/chat/completions", body={**body, **self.extra_body}, cast_to=_response_type())
-        answer = json.loads(raw.content)
+        # All of it as extra_body: fields of the client's own version and others take the same way.
+        raw = self._client.chat.completions.with_raw_response.create(
+            model=self.model, messages=body.pop("messages"), extra_body={**body, **self.extra_body}
+        )
+        answer = json.loads(raw.http_response.content)
         if not isinstance(answer, dict):
             raise ValueError(f"expected a JSON object, got {type(answer).__name__}")
         completion = read_choice(answer)
@@ -297,12 +300,6 @@ def _address(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise ConfigError(f"expected the server's address as http://host:port/v1, got {url!r}")
     return url.rstrip("/") if parts.path.strip("/") else f"{parts.scheme}://{parts.netloc}/v1"
-
-
-def _response_type() -> Any:
-    import httpx
-
-    return httpx.Response
 
 
 def _shorten(text: str, limit: int = 300) -> str:
