@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def test_prompts_only_grow_and_completions_are_token_exact(loaded: Any) -> None:
     policy = HFPolicy(loaded)
     assert isinstance(policy, Policy)
     for completions in talk(policy).values():
-        for before, after in zip(completions, completions[1:], strict=False):
+        for before, after in itertools.pairwise(completions):
             ids = before.prompt_ids + before.token_ids
             assert after.prompt_ids[: len(ids)] == ids
         for said in completions:

@@ -1,5 +1,8 @@
 """The vocabulary: messages, completions, turns, trajectories, spaces, parsing, counting, files, errors."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .actions import Action, ActionFormat, PlainFormat, TagFormat, ToolFormat, make_action_format, split_reasoning
 from .completion import Completion
 from .errors import (
@@ -19,7 +22,9 @@ from .spaces import Unicode
 from .tokenizers import Tokenizer, count_tokens, load_tokenizer
 from .tool_calls import ToolCallError, parse_tool_calls
 from .trajectory import Outcome, Trajectory, TrajectoryGroup, Turn
-from .trajectory_files import TrajectoryWriter, export_parquet, iter_trajectories, load_trajectories
+
+if TYPE_CHECKING:
+    from .trajectory_files import TrajectoryWriter, export_parquet, iter_trajectories, load_trajectories
 
 __all__ = [
     "Action",
@@ -57,3 +62,13 @@ __all__ = [
     "parse_tool_calls",
     "split_reasoning",
 ]
+
+# Reading records needs pydantic, which takes half of the package's import time and is not needed to make an environment.
+_LAZY = {"TrajectoryWriter", "export_parquet", "iter_trajectories", "load_trajectories"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the file format when it is asked for."""
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"{__name__}.trajectory_files"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
 
 from agentgym_ttg.core.errors import ConfigError, UnknownTaskError
 from agentgym_ttg.core.tokenizers import Tokenizer, count_tokens
 
 from .base import INFO_TYPES, MultiTurnEnv
 
-__all__ = ["Description", "Factory", "SlotHost", "StepOutcome", "broken_outcome"]
+__all__ = ["Description", "EnvFactory", "Factory", "SlotHost", "StepOutcome", "broken_outcome"]
 
 Factory = Callable[[], gym.Env[str, str]]
+
+
+@dataclass(frozen=True)
+class EnvFactory:
+    """Makes a registered environment, and wraps it; picklable where its arguments are.
+
+    Attributes:
+        spec: What to make. The spec itself travels, so a worker need not have it registered.
+        kwargs: Arguments of the environment.
+        wrap: Applied one after the other, the first innermost.
+    """
+
+    spec: EnvSpec
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    wrap: tuple[Callable[[gym.Env[Any, Any]], gym.Env[Any, Any]], ...] = ()
+
+    def __call__(self) -> gym.Env[Any, Any]:
+        """Make one environment."""
+        env: gym.Env[Any, Any] = gym.make(self.spec, **self.kwargs)
+        for wrapper in self.wrap:
+            env = wrapper(env)
+        return env
 
 
 class StepOutcome(NamedTuple):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -17,9 +16,9 @@ from numpy.typing import NDArray
 
 from agentgym_ttg.core.errors import AgentGymError, ConfigError, EngineError, EpisodeError
 
-from ._slots import Factory, StepOutcome, broken_outcome
+from ._batching import as_seed, batch_infos, per_slot, reset_mask, seeds_of
+from ._slots import EnvFactory, Factory, StepOutcome, broken_outcome
 from ._worker import LocalBackend, Replies, Request, WorkerBackend
-from .base import INFO_TYPES
 from .tasks import TaskSet
 
 __all__ = ["EnvFactory", "SlotSnapshot", "StepOutcome", "TextVectorEnv", "make_vector_env"]
@@ -138,7 +137,7 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
             self._check_slot(slot)
             if unknown := set(wish) - {"seed", "task_id"}:
                 raise ConfigError(f"unknown reset request {sorted(unknown)[0]!r}; expected 'seed' and 'task_id'")
-            requests[slot] = Request("reset", (_integer(wish.get("seed")), wish.get("task_id")))
+            requests[slot] = Request("reset", (as_seed(wish.get("seed")), wish.get("task_id")))
             self._slots[slot] = _Slot()
         replies = self._run(requests, self.reset_timeout)
         out: dict[int, tuple[str, dict[str, Any]]] = {}
@@ -253,9 +252,9 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
             and under ``_key`` the mask of the slots that were reset.
         """
         options = dict(options or {})
-        mask = self._mask(options.pop("reset_mask", None))
-        seeds = self._seeds(seed)
-        tasks = self._per_slot("task_id", options.pop("task_id", None))
+        mask = reset_mask(options.pop("reset_mask", None), self.num_envs)
+        seeds = seeds_of(seed, self.num_envs)
+        tasks = per_slot("task_id", options.pop("task_id", None), self.num_envs)
         if options:
             raise ConfigError(f"unknown reset option {next(iter(options))!r}; expected 'task_id' and 'reset_mask'")
         chosen = [int(slot) for slot in np.flatnonzero(mask)]
@@ -341,92 +340,16 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
             raise EngineError(f"{request.command} in slot {slot}: {replies.lost[slot]}")
         return replies.values[slot]
 
-    def _mask(self, mask: Any) -> NDArray[np.bool_]:
-        if mask is None:
-            return np.ones(self.num_envs, dtype=np.bool_)
-        array = np.asarray(mask)
-        if array.shape != (self.num_envs,) or array.dtype != np.bool_:
-            raise ConfigError(
-                f"expected options['reset_mask'] as a boolean array of shape ({self.num_envs},), "
-                f"got {array.dtype} of shape {array.shape}"
-            )
-        if not array.any():
-            raise ConfigError("options['reset_mask'] names no slot")
-        return array
-
-    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        first = None if isinstance(seed, (list, tuple, np.ndarray)) else _integer(seed)
-        if first is not None:
-            return [first + slot for slot in range(self.num_envs)]
-        return self._per_slot("seed", seed)
-
-    def _per_slot(self, name: str, value: Any) -> list[Any]:
-        if isinstance(value, (list, tuple, np.ndarray)):
-            if len(value) != self.num_envs:
-                raise ConfigError(f"expected {self.num_envs} values of {name}, one for each slot, got {len(value)}")
-            return list(value)
-        return [value] * self.num_envs
-
     def _observations(self) -> tuple[str, ...]:
         return tuple(entry.last.observation if entry.last else "" for entry in self._slots)
 
     def _infos(self, fresh: Sequence[int], errors: Mapping[int, str]) -> dict[str, Any]:
-        """Return the infos as arrays; a slot that stood still keeps its last one, minus what would count twice."""
-        mask = np.zeros(self.num_envs, dtype=np.bool_)
-        mask[list(fresh)] = True
-        blank = {key: kind() for key, kind in INFO_TYPES.items()}
-        rows: list[dict[str, Any]] = []
-        for number, entry in enumerate(self._slots):
-            row = {**blank, **(entry.last.info if entry.last else {})}
-            if not mask[number]:
-                row.update(assistant_tokens=0, messages=[])
-            row["error"] = errors.get(number, "") or row.get("error", "") if mask[number] else ""
-            rows.append(row)
-        infos: dict[str, Any] = {}
-        for key in dict.fromkeys(key for row in rows for key in row):
-            kind = INFO_TYPES.get(key, object)
-            array = np.empty(self.num_envs, dtype=kind if kind in (bool, int) else object)
-            for number, row in enumerate(rows):
-                array[number] = row.get(key)
-            infos[key] = array
-            infos[f"_{key}"] = mask & np.array([key in row for row in rows])
-        return infos
-
-
-def _integer(seed: Any) -> int | None:
-    if seed is None:
-        return None
-    try:
-        return operator.index(seed)
-    except TypeError:
-        raise ConfigError(f"expected the seed as an integer or None, got {type(seed).__name__}") from None
+        return batch_infos([entry.last.info if entry.last else {} for entry in self._slots], fresh, errors)
 
 
 def _raise_first(raised: Mapping[int, Exception]) -> None:
     for error in raised.values():
         raise error
-
-
-@dataclass(frozen=True)
-class EnvFactory:
-    """Makes a registered environment, and wraps it; picklable where its arguments are.
-
-    Attributes:
-        spec: What to make. The spec itself travels, so a worker need not have it registered.
-        kwargs: Arguments of the environment.
-        wrap: Applied one after the other, the first innermost.
-    """
-
-    spec: EnvSpec
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-    wrap: tuple[Callable[[gym.Env[Any, Any]], gym.Env[Any, Any]], ...] = ()
-
-    def __call__(self) -> gym.Env[Any, Any]:
-        """Make one environment."""
-        env: gym.Env[Any, Any] = gym.make(self.spec, **self.kwargs)
-        for wrapper in self.wrap:
-            env = wrapper(env)
-        return env
 
 
 def make_vector_env(
