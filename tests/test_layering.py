@@ -95,7 +95,9 @@ def test_a_module_imports_only_from_floors_below(path):
             continue
         assert floor in allowed, f"{path}:{line} ({own}) imports {module}"
         if own == "wrappers" and floor == "meter":
-            assert module == METER_PROTOCOL or typing_only or not on_load, f"{path}:{line} imports {module}, not {METER_PROTOCOL}"
+            assert module == METER_PROTOCOL or typing_only or not on_load, (
+                f"{path}:{line} imports {module}, not {METER_PROTOCOL}"
+            )
 
 
 def test_the_reader_sees_relative_lazy_and_type_checking_imports(tmp_path, monkeypatch):
@@ -140,6 +142,7 @@ def test_importing_loads_nothing_heavy(code):
 def test_importing_registers_and_loads_no_domain():
     loaded = loaded_by("import agentgym_ttg, gymnasium as gym; assert 'agentgym_ttg/ALFWorld-v0' in gym.registry")
     assert not [module for module in loaded if module.startswith("agentgym_ttg.envs.alfworld")]
+    assert "pydantic" not in loaded
 
 
 def test_public_names_are_there():

@@ -100,14 +100,14 @@ class RolloutEngine:
         free = list(range(self.envs.num_envs))
         try:
             while True:
-                self._start(waiting, free, live)
+                yield from self._start(waiting, free, live)
                 if not live:
                     return
                 for slot in self._decide(live):
                     episode = live.pop(slot)
                     self.policy.release([episode.spec.episode_id])
                     free.append(slot)
-                    yield self._finish(episode)
+                    yield FinishedEpisode(episode.spec, episode.builder.finish())
         finally:
             self.policy.release([episode.spec.episode_id for episode in live.values()])
 
@@ -120,33 +120,45 @@ class RolloutEngine:
             group.trajectories.append(done[spec.episode_id])
         return list(groups.values())
 
-    def _start(self, waiting: Iterator[EpisodeSpec], free: list[int], live: dict[int, _Live]) -> None:
-        """Fill the free slots."""
-        free.sort()
-        started: dict[int, EpisodeSpec] = {}
-        while free:
-            spec = next(waiting, None)
-            if spec is None:
-                break
-            started[free.pop(0)] = spec
-        if not started:
-            return
+    def _start(
+        self, waiting: Iterator[EpisodeSpec], free: list[int], live: dict[int, _Live]
+    ) -> Iterator[FinishedEpisode]:
+        """Fill the free slots; yield the episodes whose environment did not even begin."""
+        while free and (started := self._next_specs(waiting, free)):
+            yield from self._begin(started, free, live)
+
+    @staticmethod
+    def _next_specs(waiting: Iterator[EpisodeSpec], free: list[int]) -> dict[int, EpisodeSpec]:
+        """Give the free slots to the next episodes."""
+        started = dict(zip(sorted(free), waiting, strict=False))
+        free[:] = [slot for slot in free if slot not in started]
+        return started
+
+    def _begin(
+        self, started: dict[int, EpisodeSpec], free: list[int], live: dict[int, _Live]
+    ) -> Iterator[FinishedEpisode]:
         resets = {slot: {"seed": spec.seed, "task_id": spec.task_id} for slot, spec in started.items()}
         for slot, (observation, info) in self.envs.reset_slots(resets).items():
             spec = started[slot]
+            builder = TrajectoryBuilder(
+                env_id=self.env_id,
+                policy=self.policy_name,
+                observation=observation,
+                info=info,
+                metadata={"seed": spec.seed, "episode_id": spec.episode_id, **spec.metadata},
+            )
+            if error := info.get("error"):
+                builder.fail(error)
+                free.append(slot)
+                yield FinishedEpisode(spec, builder.finish())
+                continue
             prompt = self.prompt.copy()
             prompt.start([Message.from_dict(message) for message in info["messages"]], info)
             live[slot] = _Live(
                 spec=spec,
                 rng=np.random.default_rng([spec.seed, zlib.crc32(spec.episode_id.encode())]),
                 prompt=prompt,
-                builder=TrajectoryBuilder(
-                    env_id=self.env_id,
-                    policy=self.policy_name,
-                    observation=observation,
-                    info=info,
-                    metadata={"seed": spec.seed, "episode_id": spec.episode_id, **spec.metadata},
-                ),
+                builder=builder,
                 info=info,
             )
 
@@ -186,9 +198,6 @@ class RolloutEngine:
                 messages = [Message.from_dict(message) for message in outcome.info["messages"]]
                 episode.prompt.push(completion, messages, outcome.info)
         return over
-
-    def _finish(self, episode: _Live) -> FinishedEpisode:
-        return FinishedEpisode(episode.spec, episode.builder.finish())
 
 
 def group_specs(task_ids: Sequence[str], *, size: int, seed: int, name: str) -> list[EpisodeSpec]:

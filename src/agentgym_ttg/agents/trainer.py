@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from datasets import Dataset
 from numpy.typing import NDArray
+from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from .config import TrainConfig
@@ -87,6 +88,7 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
             train_dataset=Dataset.from_dict({"prompt": [""] * 2 * config.minibatches * config.microbatches}),
             processing_class=tokenizer,
         )
+        self.remove_callback(PrinterCallback)  # the run shows its own progress
 
     # The seam: TRL's private methods ------------------------------------------------------------------------------
 

@@ -122,7 +122,9 @@ def run_training(job: TrainingJob, reporter: StageReporter | None = None) -> Tra
         AgentGymError: What a stage raises; what it had finished stays.
     """
     import torch
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # the bar of writing one file is noise between those of the stages
     if job.config.threads:
         torch.set_num_threads(job.config.threads)
     return _Run(job, reporter or _Silent()).run()

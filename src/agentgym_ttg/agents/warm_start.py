@@ -193,6 +193,8 @@ def save_warm_start(loaded: LoadedModel, config: WarmStartConfig, folder: Path, 
     model.to(kept)
     loaded.tokenizer.save_pretrained(folder)
     model.config._name_or_path = str(folder)
+    for file in folder.iterdir():
+        file.chmod(0o644)  # as any other file of a package
     record = {
         **note,
         "config": dataclasses.asdict(config),
@@ -200,8 +202,15 @@ def save_warm_start(loaded: LoadedModel, config: WarmStartConfig, folder: Path, 
         "weights_hash": hashlib.blake2b((folder / "model.safetensors").read_bytes(), digest_size=16).hexdigest(),
         "torch": torch.__version__,
     }
-    (folder / "warm_start.json").write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
+    save_note(folder, record)
     return LoadedModel.of(model, loaded.tokenizer, str(folder))
+
+
+def save_note(folder: Path, more: Mapping[str, Any]) -> None:
+    """Add to the ``warm_start.json`` of a folder."""
+    path = folder / "warm_start.json"
+    note = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**note, **more}, indent=2, sort_keys=True) + "\n")
 
 
 def _fresh(
@@ -306,3 +315,11 @@ def _loss(model: Any, batch: Sequence[CloningRow], config: WarmStartConfig) -> t
         right = (logits.argmax(-1) == target) & own
         accuracy = float(right.sum() / own.sum().clamp(min=1))
     return loss, accuracy
+
+
+if __name__ == "__main__":
+    import sys
+
+    from agentgym_ttg.agents.warm_start_asset import main
+
+    sys.exit(main())

@@ -120,7 +120,7 @@ class RunConfig(BaseModel):
     eval_split: str | None = None
     """Held-out tasks of the evaluations during training; default the environment's evaluation split."""
 
-    train: Annotated[TrainConfig, tyro.conf.arg(prefix_name=False)] = TrainConfig.model_validate({})
+    train: TrainConfig = TrainConfig.model_validate({})
     """Training settings; methods that only play ignore them, but for dtype, device and threads."""
 
 
@@ -260,6 +260,7 @@ def parse_flags(base: RunConfig, args: Sequence[str], *, prog: str, description:
             args=list(args),
             prog=prog,
             description=description,
+            config=(tyro.conf.OmitArgPrefixes,),
         )
     except ValidationError as error:
         raise _as_config_error(error, "flags") from error

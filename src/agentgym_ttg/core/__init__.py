@@ -63,7 +63,7 @@ __all__ = [
     "split_reasoning",
 ]
 
-# Reading records needs pydantic, which takes half of the package's import time and is not needed to make an environment.
+# Reading records needs pydantic, a third of the import time, which making an environment does not need.
 _LAZY = {"TrajectoryWriter", "export_parquet", "iter_trajectories", "load_trajectories"}
 
 
