@@ -69,7 +69,7 @@ def _help(known: dict[str, tuple[str, str]]) -> str:
 def _envs(args: Sequence[str]) -> int:
     from agentgym_ttg.envs import ENVIRONMENTS
 
-    rows = [
+    rows: list[dict[str, object]] = [
         {
             "id": info.id,
             "summary": info.summary,

@@ -32,7 +32,7 @@ SMALL = [
     *("--preset", "smoke", "--max-response-tokens", "4", "--num-envs", "16", "--threads", "1"),
     *("--updates", "4", "--tasks-per-update", "3", "--group-size", "4", "--checkpoint-every", "2"),
     *("--recordings", "60", "--recorders", "expert", "noisy:0.6", "warm-start", "--meter-epochs", "1"),
-    *("--eval-episodes", "8", "--learning-rate", "1e-3", "--max-steps", "6", "--temperature", "2"),
+    *("--eval-episodes", "8", "--learning-rate", "1e-3", "--max-steps", "8"),
 ]
 
 
@@ -51,7 +51,7 @@ def actor(tmp_path_factory: pytest.TempPathFactory) -> Path:
         probe=probe,
     )
     tiny = TinyConfig(hidden=32, layers=2, heads=2, feed_forward=48, vocab=320, context=512)
-    config = WarmStartConfig(updates=50, batch_size=16, learning_rate=5e-3, tiny=tiny, dtype="float32")
+    config = WarmStartConfig(updates=200, batch_size=16, learning_rate=5e-3, tiny=tiny, dtype="float32")
     train_warm_start(load_trajectories(folder / "demos.jsonl"), config, folder / "model")
     return folder / "model"
 

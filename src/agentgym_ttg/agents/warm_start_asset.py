@@ -88,8 +88,12 @@ def make_asset(config: AssetConfig, say: Callable[[str], None] = print) -> dict[
         config: Settings.
         say: Takes lines of progress.
     """
+    import torch
+
     from agentgym_ttg.models.loading import load_causal_lm
 
+    if config.cloning.threads is not None:
+        torch.set_num_threads(config.cloning.threads)
     games = {"data": "built-in", "difficulty": config.difficulty}
     train, held_out = {**games, "split": "train"}, {**games, "split": "valid_unseen"}
     probe = gym.make(_ENV, **train).unwrapped

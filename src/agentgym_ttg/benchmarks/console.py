@@ -186,7 +186,7 @@ def _rate(numbers: Mapping[str, Any]) -> str:
     return f"{numbers['success_rate']:.1%} [{numbers['success_low']:.1%}, {numbers['success_high']:.1%}]"
 
 
-def print_results(results: Mapping[str, Any], folder: str) -> None:
+def print_results(results: Mapping[str, Any], folder: str, report: str) -> None:
     """Print the results as a table on standard output."""
     table = Table(title=f"{results['method']} on {results['env']}, {results['split']} ({results['data']})")
     table.add_column("")
@@ -210,4 +210,4 @@ def print_results(results: Mapping[str, Any], folder: str) -> None:
     console.print(", ".join(facts), highlight=False)
     for name, value in results["metrics"].items():
         console.print(f"{name}: {value:.4g}", highlight=False, markup=False)
-    console.print(f"run folder: {folder}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"run folder: {folder}\nreport: {report}", highlight=False, markup=False, soft_wrap=True)

@@ -19,6 +19,7 @@ from .config import RunConfig, flat, layered, load_config_file, parse_flags, pee
 from .console import EpisodeProgress, guarded, print_results
 from .environment import describe_environment
 from .evaluate import Evaluation
+from .report import write_report
 from .run_folder import RunFolder, read_json
 from .setup import Setup, resolve
 
@@ -116,10 +117,11 @@ def main(args: Sequence[str] | None = None, *, prog: str = "python -m agentgym_t
                     file=sys.stderr,
                 )
             raise
+        report = write_report(folder)
         if config.as_json:
             print(json.dumps(results, indent=2))
         else:
-            print_results(results, folder)
+            print_results(results, folder, str(report))
         return 0
 
     return guarded(command)

@@ -18,19 +18,19 @@ def model_policy(settings: PolicySettings) -> Policy:
         MissingDependencyError: If what runs it is not installed.
         PolicyError: If a local model cannot be loaded.
     """
-    if settings.model is None:
-        raise ConfigError(
-            "method 'react' needs a model: --model FOLDER-OR-HUB-ID for a local one, or --model NAME with --base-url "
-            "URL for an OpenAI-compatible server"
-        )
     if settings.base_url is not None:
         from ..policies.openai_compatible import OpenAIPolicy
 
         return OpenAIPolicy(
-            model=settings.model,
-            base_url=settings.base_url,
+            settings.base_url,
+            settings.model,
             api_key_env=settings.api_key_env,
             concurrency=settings.concurrency,
+        )
+    if settings.model is None:
+        raise ConfigError(
+            "this method needs a model: --model FOLDER-OR-HUB-ID for a local one, or --base-url URL (and --model NAME "
+            "where it serves several) for an OpenAI-compatible server"
         )
     from ..policies.hf import HFPolicy
 
@@ -39,7 +39,7 @@ def model_policy(settings: PolicySettings) -> Policy:
 
 REACT = Method(
     "react",
-    "a language model that reasons and acts (--model, or --model with --base-url)",
+    "a language model that reasons and acts (--model, or --base-url)",
     "Yao et al., ReAct, ICLR 2023, arXiv:2210.03629",
     "evaluate",
     policy=model_policy,

@@ -1,8 +1,8 @@
 """What a run folder holds for a report.
 
 ``config.json``, ``environment.json``, ``results.json`` of every run; ``metrics.jsonl`` (one object an update),
-``evaluations.jsonl``, ``stages.json``, ``meter/report.json`` and ``samples.jsonl`` (annotated trajectories) of those that
-train. Each may be missing: a report can be made of a run that is still going on.
+``evaluations.jsonl``, ``stages.json``, ``meter/report.json`` and ``samples.jsonl`` (annotated trajectories) of those
+that train. Each may be missing: a report can be made of a run that is still going on.
 """
 
 from __future__ import annotations

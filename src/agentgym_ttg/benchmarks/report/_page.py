@@ -175,7 +175,7 @@ def _curves(run: RunRecord) -> Html | None:
         )
         lines = [held_out, Series(f"training tasks, mean of {window}", _smooth(raw, window))]
         if window > 1:
-            lines.append(Series("training tasks", raw, style="faint"))
+            lines.append(Series("training tasks", raw, style="faint", colour=1))
         title = f"Success against {name}"
         charts.append(_chart(title, line_chart(lines, x=name, y="success", y_range=(0.0, 1.0))))
         rewards = _points(trained, mine, "reward")

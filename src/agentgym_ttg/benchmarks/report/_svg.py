@@ -27,12 +27,14 @@ class Series:
         points: x and y; a y that is not finite leaves a gap.
         bounds: Lower and upper bound at each point, drawn as a bar; empty for none.
         style: A line, a line with dots, dots alone, or a thin faint line.
+        colour: Index of the colour; default the place in the chart.
     """
 
     name: str
     points: Sequence[tuple[float, float]]
     bounds: Sequence[tuple[float, float]] = field(default_factory=tuple)
     style: Literal["line", "dotted", "dots", "faint", "dashed"] = "line"
+    colour: int | None = None
 
 
 def number(value: float) -> str:
@@ -81,7 +83,7 @@ def line_chart(
         series: The lines; those without a point are left out.
         x: Label of the horizontal axis.
         y: Label of the vertical axis.
-        y_range: Limits of the vertical axis; default what the points need.
+        y_range: Limits of the vertical axis; default what the points need, zero included.
         diagonal: Whether to draw the line y = x.
     """
     drawn = [one for one in series if any(math.isfinite(p[0]) and math.isfinite(p[1]) for p in one.points)]
@@ -91,7 +93,9 @@ def line_chart(
     ys = [p[1] for one in drawn for p in one.points if math.isfinite(p[1])]
     ys += [value for one in drawn for pair in one.bounds for value in pair if math.isfinite(value)]
     x_ticks = nice_ticks(min(xs), max(xs))
-    low, high = y_range or (min(ys), max(ys))
+    low, high = y_range or (min(0.0, *ys), max(ys))
+    if high <= low:
+        high = low + 1.0
     if diagonal:
         low, high = min(low, min(xs)), max(high, max(xs))
     y_ticks = nice_ticks(low, high)
@@ -100,11 +104,13 @@ def line_chart(
     if diagonal:
         ends = [max(x_ticks[0], y_ticks[0]), min(x_ticks[-1], y_ticks[-1])]
         parts.append(_polyline([frame.place(v, v) for v in ends], "#999", width=1, dash="4 3"))
-    for index, one in enumerate(drawn):
-        parts.append(_draw(frame, one, COLOURS[index % len(COLOURS)]))
+    colours = [COLOURS[(i if one.colour is None else one.colour) % len(COLOURS)] for i, one in enumerate(drawn)]
+    for one, colour in zip(drawn, colours, strict=True):
+        parts.append(_draw(frame, one, colour))
     legend = join(
-        element("span", element("i", style=f"background:{COLOURS[i % len(COLOURS)]}"), one.name)
-        for i, one in enumerate(drawn)
+        element("span", element("i", style=f"background:{colour}"), one.name)
+        for one, colour in zip(drawn, colours, strict=True)
+        if one.style != "faint"
     )
     picture = element(
         "svg",

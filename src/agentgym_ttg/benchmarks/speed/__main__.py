@@ -31,7 +31,7 @@ def main(args: Sequence[str] | None = None, *, prog: str = "python -m agentgym_t
     def command() -> int:
         chosen = benchmark(words[0])
         rest = [word for word in words[1:] if word != "--json"]
-        options = tyro.cli(chosen.options, args=rest, prog=f"{prog} {chosen.name}", description=chosen.summary)
+        options: Any = tyro.cli(chosen.options, args=rest, prog=f"{prog} {chosen.name}", description=chosen.summary)
         as_json = "--json" in words[1:]
         console = Console(stderr=True)
         if console.is_terminal:

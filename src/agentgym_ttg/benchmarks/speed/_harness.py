@@ -109,7 +109,7 @@ def measure(
             candidate.work(candidate.prepare())
     times: dict[str, list[float]] = {label: [] for label in candidates}
     for number in range(repetitions):
-        order = list(candidates) if number % 2 == 0 else list(reversed(candidates))
+        order = list(candidates) if number % 2 == 0 else list(candidates)[::-1]
         for label in order:
             progress(f"{name}: {label}, {number + 1} of {repetitions}")
             prepared = candidates[label].prepare()

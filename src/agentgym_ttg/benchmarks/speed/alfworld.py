@@ -158,7 +158,7 @@ def _resets(engine: str, plays: Sequence[_Play]) -> Candidate:
 
     reader: Any = Game if engine == "native" else TextWorldGame
 
-    def work(_: None) -> float:
+    def work(nothing: None) -> float:
         for _ in range(_PASSES[engine]):
             for play in plays:
                 reader.from_data(json.loads(play.content)).start().admissible_commands()
