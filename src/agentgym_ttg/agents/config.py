@@ -123,18 +123,34 @@ class TrainConfig(BaseModel):
 
 #: Values of run and training fields for each preset; a name of ``RunConfig`` or of :class:`TrainConfig`.
 PRESETS: dict[str, dict[str, Any]] = {
-    # The default: two CPU cores, the tiny model, about ten minutes.
-    "cpu": {"max_response_tokens": 16, "num_envs": 64, "prompt": "conversation"},
+    # The default: two CPU cores, the tiny model, about ten minutes. Episodes are short (an expert needs 8.5 steps), a
+    # KL term and a price on invalid actions keep the policy from memorising the training tasks.
+    "cpu": {
+        "max_steps": 20,
+        "max_response_tokens": 12,
+        "num_envs": 64,
+        "prompt": "conversation",
+        "updates": 50,
+        "recordings": 500,
+        "meter_epochs": 3,
+        "kl_coef": 0.02,
+        "invalid_action_penalty": 0.1,
+    },
     # Everything once, as small as it goes: for CI.
     "smoke": {
-        "max_response_tokens": 16,
+        "max_steps": 15,
+        "max_response_tokens": 12,
         "num_envs": 32,
         "prompt": "conversation",
         "updates": 3,
         "tasks_per_update": 4,
         "group_size": 4,
-        "recordings": 160,
-        "meter_epochs": 2,
+        "recordings": 80,
+        "meter_epochs": 1,
+        "warm_start": 200,
+        "warm_start_updates": 60,
+        "kl_coef": 0.02,
+        "invalid_action_penalty": 0.1,
         "eval_every": 0,
         "eval_episodes": 24,
         "checkpoint_every": 2,

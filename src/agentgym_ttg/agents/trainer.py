@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -238,6 +239,20 @@ def _grpo_config(
     config: TrainConfig, output_dir: Path, temperature: float, seed: int, max_completion_length: int
 ) -> GRPOConfig:
     use_cpu = config.device == "cpu" or (config.device == "auto" and not torch.cuda.is_available())
+    with warnings.catch_warnings():
+        # TRL still reads the name that transformers is about to retire.
+        warnings.filterwarnings("ignore", message=".*gradient_checkpointing.*", category=FutureWarning)
+        return _build_config(config, output_dir, temperature, seed, max_completion_length, use_cpu)
+
+
+def _build_config(
+    config: TrainConfig,
+    output_dir: Path,
+    temperature: float,
+    seed: int,
+    max_completion_length: int,
+    use_cpu: bool,
+) -> GRPOConfig:
     return GRPOConfig(
         output_dir=str(output_dir),
         max_steps=config.updates * config.minibatches,

@@ -108,7 +108,8 @@ class DeltaTTG(BatchEstimator):
     usable, its advantage is 0, it has one step, or no step of it has the sign that counts.
 
     Attributes:
-        signal: Scores all trajectories of a batch at once; those that ended as ``error`` are not asked about.
+        signal: Scores all trajectories of a batch at once; it is not asked about those that ended as ``error``, nor
+            about groups whose advantages are all 0.
         rho: Uniform part of the shares.
         cap: M, largest weight.
         sign_aware: Whether a negative advantage goes to regress instead of progress (eq. 10).
@@ -153,16 +154,22 @@ class DeltaTTG(BatchEstimator):
         Raises:
             ValueError: If the signal's answers or the token counts do not fit the batch.
         """
-        asked = [group.trajectories[i] for group in groups for i in usable(group)]
-        signals = iter(self._ask(asked))
+        advantages = [
+            trajectory_advantages(group, eps=self.eps, normalize_over=self.normalize_over) for group in groups
+        ]
+        # Where all advantages are 0 there is nothing to redistribute, and the meter's time is saved.
+        asked = [usable(group) if values.any() else [] for group, values in zip(groups, advantages, strict=True)]
+        signals = iter(
+            self._ask([group.trajectories[i] for group, row in zip(groups, asked, strict=True) for i in row])
+        )
         if token_counts is None:
             token_counts = [[trajectory.token_counts for trajectory in group] for group in groups]
         expected = [[(len(trajectory),) for trajectory in group] for group in groups]
         if [[np.shape(counts) for counts in row] for row in token_counts] != expected:
             raise ValueError("expected one token count for each step of every trajectory of every group")
         credits = [
-            self._redistribute(group, {i: next(signals) for i in usable(group)}, counts)
-            for group, counts in zip(groups, token_counts, strict=True)
+            self._redistribute(group, values, {i: next(signals) for i in row}, counts)
+            for group, values, row, counts in zip(groups, advantages, asked, token_counts, strict=True)
         ]
         return CreditReport(credits, batch_metrics(groups, credits, cap=self.cap))
 
@@ -179,9 +186,12 @@ class DeltaTTG(BatchEstimator):
         return signals
 
     def _redistribute(
-        self, group: TrajectoryGroup, signals: dict[int, StepSignal], token_counts: Sequence[ArrayLike]
+        self,
+        group: TrajectoryGroup,
+        advantages: NDArray[np.float64],
+        signals: dict[int, StepSignal],
+        token_counts: Sequence[ArrayLike],
     ) -> list[StepCredit]:
-        advantages = trajectory_advantages(group, eps=self.eps, normalize_over=self.normalize_over)
         group_valid = all(map(_is_valid, signals.values()))
         return [
             self._credit(trajectory, float(advantages[i]), signals.get(i), group_valid, token_counts[i])
@@ -199,7 +209,7 @@ class DeltaTTG(BatchEstimator):
         tokens = np.asarray(token_counts, dtype=np.float64)
         weights = np.ones(len(trajectory))
         if signal is None:
-            kept = "error" if trajectory.outcome == "error" else "empty"
+            kept = "error" if trajectory.outcome == "error" else "zero_advantage" if len(trajectory) else "empty"
             return StepCredit(spread(trajectory, 0.0), weights=weights, tokens=tokens, kept=kept)
         kept = self._why_kept(advantage, signal, group_valid)
         if not kept:
