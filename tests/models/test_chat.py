@@ -1,4 +1,3 @@
-
 """Prompts of ids that only grow, whatever the chat template."""
 
 from __future__ import annotations

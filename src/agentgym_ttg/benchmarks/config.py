@@ -180,7 +180,9 @@ def run_config(values: Mapping[str, Any], *, where: str = "settings") -> RunConf
     try:
         return RunConfig(**own, train=TrainConfig(**train))
     except ValidationError as error:
-        raise _as_config_error(error, where) from error
+        raise ConfigError(f"{where}: {_told(error)}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
 
 
 def load_config_file(path: str | Path) -> dict[str, Any]:
@@ -239,12 +241,11 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _as_config_error(error: ValidationError, where: str) -> ConfigError:
+def _told(error: ValidationError) -> str:
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"]) or "value"
     name = _RENAMED.get(name, name)
-    got = first.get("input")
-    return ConfigError(f"{where}: {name}: {first['msg'].removeprefix('Value error, ')}, got {got!r}")
+    return f"{name}: {first['msg'].removeprefix('Value error, ')}, got {first.get('input')!r}"
 
 
 def parse_flags(base: RunConfig, args: Sequence[str], *, prog: str, description: str) -> RunConfig:
@@ -262,8 +263,8 @@ def parse_flags(base: RunConfig, args: Sequence[str], *, prog: str, description:
             description=description,
             config=(tyro.conf.OmitArgPrefixes,),
         )
-    except ValidationError as error:
-        raise _as_config_error(error, "flags") from error
+    except ValidationError as error:  # of the training settings; tyro itself tells of the others
+        raise ConfigError(f"flags: {_told(error)}") from error
 
 
 def peek(args: Iterable[str], *names: str) -> dict[str, str]:
