@@ -25,7 +25,7 @@ from agentgym_ttg.models.tiny import TinyConfig
 from agentgym_ttg.wrappers.chat import PromptBuilder
 
 SMALL = WarmStartConfig(
-    updates=60,
+    updates=150,
     batch_size=8,
     learning_rate=1e-2,
     tiny=TinyConfig(hidden=32, layers=2, heads=2, feed_forward=64, vocab=320, context=256),
@@ -35,8 +35,8 @@ SMALL = WarmStartConfig(
 def demonstration(index: int) -> Trajectory:
     """Carry the cup that is seen to the desk that is seen."""
     cup, desk = index % 3 + 1, index % 2 + 1
-    asks = [f"You see a cup {cup}.", f"You hold the cup {cup} and see a desk {desk}."]
-    says = [f"take cup {cup}", f"put cup {cup} on desk {desk}"]
+    asks = [f"You see a cup {cup}.", f"You hold it and see a desk {desk}."]
+    says = [f"take cup {cup}", f"put it on desk {desk}"]
     turns = [Turn((Message("user", ask),), Completion(say)) for ask, say in zip(asks, says, strict=True)]
     return Trajectory("toy", f"t{index}", "expert", turns, "success")
 
@@ -70,13 +70,13 @@ def test_the_clone_acts_as_shown(made: Any) -> None:
 
 def test_progress_and_note_say_what_was_done(made: Any) -> None:
     folder, seen = made
-    assert [done for done, _, _ in seen] == list(range(1, 61))
-    assert {total for _, total, _ in seen} == {60}
+    assert [done for done, _, _ in seen] == list(range(1, 151))
+    assert {total for _, total, _ in seen} == {150}
     assert seen[-1][2]["loss"] < seen[0][2]["loss"] / 2
     note = json.loads((folder / "warm_start.json").read_text())
     assert (note["env"], note["demonstrations"], note["rows"]) == ("toy", 24, 24)
     assert note["demonstrations_hash"] == demonstrations_hash(DEMOS)
-    assert note["config"]["updates"] == 60
+    assert note["config"]["updates"] == 150
     assert json.loads((folder / "config.json").read_text())["dtype"] == "bfloat16"
 
 
@@ -107,7 +107,7 @@ def test_rows_are_what_the_policy_reads_and_says(made: Any) -> None:
     end = bridge.end_of_turn_id
     assert row.ids == [*bridge.first_prompt(chat)[:-1]]  # without the header of a further message
     said = bridge.tokenizer.decode([i for i, own in zip(row.ids, row.said, strict=True) if own])
-    assert said == "take cup 1<|end|>put cup 1 on desk 1<|end|>"
+    assert said == "take cup 1<|end|>put it on desk 1<|end|>"
     assert row.ids.count(end) == 2
 
 

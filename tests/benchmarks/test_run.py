@@ -158,7 +158,9 @@ def test_resuming_a_finished_run_plays_nothing_and_says_the_same(tmp_path, capsy
 
 def test_broken_episodes_are_kept_counted_and_retried_on_request(tmp_path):
     out = tmp_path / "run"
-    assert main([*TOY, "--episodes", "667", "--num-envs", "64", "--env-kwargs", "cursed=true", "--out", str(out)]) == 0  # task 666 burns
+    assert (
+        main([*TOY, "--episodes", "667", "--num-envs", "64", "--env-kwargs", "cursed=true", "--out", str(out)]) == 0
+    )  # task 666 burns
     results = read(out)
     assert (results["errors"], results["successes"], results["complete"]) == (1, 666, True)
     assert results["success_rate"] == 666 / 667  # breaking down is not solving
@@ -250,6 +252,8 @@ def test_nothing_to_resume(tmp_path, capsys):
         (["--env", "CartPole-v1"], "from_text_env"),
         ([*TOY[:2], "--split", "tset"], "'test'"),
         ([*TOY, "--rho", "2"], "rho"),
+        ([*TOY, "--episodes", "0"], "episodes"),
+        ([*TOY, "--temperature", "-1"], "temperature"),
         ([*TOY, "--env-kwargs", "curesd=1"], "'cursed'"),
         ([*TOY, "--env-kwargs", "split=train"], "'split'"),
         ([*TOY, "--data-dir", "/tmp"], "--data-dir"),
@@ -269,16 +273,6 @@ def test_what_cannot_work_is_told_in_one_paragraph(flags, told, tmp_path, capsys
     assert captured.err.startswith("error: ")
     assert captured.out == ""
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(("flag", "value"), [("--episodes", "0"), ("--temperature", "-1"), ("--top-p", "x")])
-def test_a_value_that_cannot_be_is_told(flag, value, tmp_path, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main([*TOY, flag, value, "--out", str(tmp_path / "run")])
-    assert caught.value.code == 2
-    said = capsys.readouterr().err
-    assert flag.strip("-").replace("-", "_") in said.replace("-", "_")
-    assert "pydantic" not in said
 
 
 def test_an_unknown_flag_names_the_nearest(tmp_path, capsys):

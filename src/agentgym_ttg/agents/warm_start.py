@@ -29,7 +29,7 @@ from agentgym_ttg.core.errors import ConfigError
 from agentgym_ttg.core.messages import Message
 from agentgym_ttg.core.trajectory import Trajectory
 from agentgym_ttg.models.chat import ChatBridge
-from agentgym_ttg.models.loading import LoadedModel
+from agentgym_ttg.models.loading import LoadedModel, quiet
 from agentgym_ttg.models.tiny import TinyConfig, build_tokenizer, make_tiny_model
 from agentgym_ttg.wrappers.chat import PromptBuilder
 
@@ -189,9 +189,10 @@ def save_warm_start(loaded: LoadedModel, config: WarmStartConfig, folder: Path, 
     kept = model.dtype
     model.to(dtype)
     model.config.dtype = dtype
-    model.save_pretrained(folder)
+    with quiet():
+        model.save_pretrained(folder)
+        loaded.tokenizer.save_pretrained(folder)
     model.to(kept)
-    loaded.tokenizer.save_pretrained(folder)
     model.config._name_or_path = str(folder)
     for file in folder.iterdir():
         file.chmod(0o644)  # as any other file of a package

@@ -94,7 +94,7 @@ def make_asset(config: AssetConfig, say: Callable[[str], None] = print) -> dict[
 
     if config.cloning.threads is not None:
         torch.set_num_threads(config.cloning.threads)
-    games = {"data": "built-in", "difficulty": config.difficulty}
+    games: dict[str, Any] = {"data": "built-in", "difficulty": config.difficulty}
     train, held_out = {**games, "split": "train"}, {**games, "split": "valid_unseen"}
     probe = gym.make(_ENV, **train).unwrapped
     assert isinstance(probe, MultiTurnEnv)

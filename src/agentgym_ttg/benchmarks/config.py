@@ -248,23 +248,45 @@ def _told(error: ValidationError) -> str:
     return f"{name}: {first['msg'].removeprefix('Value error, ')}, got {first.get('input')!r}"
 
 
+class _RefusedError(Exception):
+    """A flag's value that cannot be; no ValueError, so that the parser lets it pass."""
+
+
+class _Refusing(BaseModel):
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _RefusedError(_told(error)) from error
+
+
+class _TrainFlags(_Refusing, TrainConfig):
+    pass
+
+
+class _RunFlags(_Refusing, RunConfig):
+    train: _TrainFlags = _TrainFlags.model_validate({})
+
+
 def parse_flags(base: RunConfig, args: Sequence[str], *, prog: str, description: str) -> RunConfig:
     """Let flags override ``base``; ``--help`` and unknown flags end the process as is usual for a command.
 
     Raises:
         ConfigError: If a value cannot be.
     """
+    start = _RunFlags.model_construct(**{**dict(base), "train": _TrainFlags.model_construct(**dict(base.train))})
     try:
-        return tyro.cli(
-            RunConfig,
-            default=base,
+        found = tyro.cli(
+            _RunFlags,
+            default=start,
             args=list(args),
             prog=prog,
             description=description,
             config=(tyro.conf.OmitArgPrefixes,),
         )
-    except ValidationError as error:  # of the training settings; tyro itself tells of the others
-        raise ConfigError(f"flags: {_told(error)}") from error
+    except _RefusedError as error:
+        raise ConfigError(f"flags: {error}") from error
+    return RunConfig(**{**dict(found), "train": TrainConfig(**dict(found.train))})
 
 
 def peek(args: Iterable[str], *names: str) -> dict[str, str]:

@@ -163,14 +163,16 @@ class Setup:
             ConfigError: If it does not take the arguments, or is not of ours.
         """
         kwargs = self.env_kwargs(split=split, expert=expert)
-        _check_arguments(self.env_id, _creator(self.env_id), kwargs)
-        env = gym.make(self.env_id, **kwargs).unwrapped
-        if not isinstance(env, MultiTurnEnv):
-            raise ConfigError(
-                f"{self.env_id} is no multi-turn text environment; lift it with agentgym_ttg.from_text_env and "
-                "register what that returns"
-            )
-        return env
+        creator = _creator(self.env_id)
+        if not isinstance(creator, type) or issubclass(creator, MultiTurnEnv):
+            _check_arguments(self.env_id, creator, kwargs)
+            env = gym.make(self.env_id, **kwargs).unwrapped
+            if isinstance(env, MultiTurnEnv):
+                return env
+        raise ConfigError(
+            f"{self.env_id} is no multi-turn text environment; lift it with agentgym_ttg.from_text_env and register "
+            "what that returns"
+        )
 
     @property
     def sampling(self) -> SamplingParams:
@@ -240,6 +242,6 @@ def _check_arguments(env_id: str, creator: Any, kwargs: Mapping[str, Any]) -> No
             flag = " (--data-dir)" if name == "data_dir" else ""
             raise ConfigError(
                 f"{env_id} takes no argument {name!r}{flag}"
-                + (f"; did you mean {hint[0]!r}?" if hint else "")
+                + (f"; did you mean {hint[0]!r}?" if hint else ".")
                 + f" It takes {', '.join(sorted(n for n in known if not re.match('_|kwargs$|args$', n)))}."
             )

@@ -178,7 +178,7 @@ def load_causal_lm(
     if source.gguf:
         options["gguf_file"] = source.gguf
     try:
-        with _quiet():
+        with quiet():
             tokenizer = AutoTokenizer.from_pretrained(source.name, **options)
             if source.gguf:
                 options.update(_dequantized())
@@ -229,7 +229,7 @@ def _hub_in_reach() -> bool:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep progress bars and advice of the library out of our own progress."""
     from transformers.utils import logging as library
 
