@@ -25,10 +25,10 @@ from agentgym_ttg.models.tiny import TinyConfig
 from agentgym_ttg.wrappers.chat import PromptBuilder
 
 SMALL = WarmStartConfig(
-    updates=150,
+    updates=120,
     batch_size=8,
-    learning_rate=1e-2,
-    tiny=TinyConfig(hidden=32, layers=2, heads=2, feed_forward=64, vocab=320, context=256),
+    learning_rate=4e-3,
+    tiny=TinyConfig(hidden=48, layers=2, heads=2, feed_forward=96, vocab=320, context=256),
 )
 
 
@@ -70,13 +70,13 @@ def test_the_clone_acts_as_shown(made: Any) -> None:
 
 def test_progress_and_note_say_what_was_done(made: Any) -> None:
     folder, seen = made
-    assert [done for done, _, _ in seen] == list(range(1, 151))
-    assert {total for _, total, _ in seen} == {150}
+    assert [done for done, _, _ in seen] == list(range(1, 121))
+    assert {total for _, total, _ in seen} == {120}
     assert seen[-1][2]["loss"] < seen[0][2]["loss"] / 2
     note = json.loads((folder / "warm_start.json").read_text())
     assert (note["env"], note["demonstrations"], note["rows"]) == ("toy", 24, 24)
     assert note["demonstrations_hash"] == demonstrations_hash(DEMOS)
-    assert note["config"]["updates"] == 150
+    assert note["config"]["updates"] == 120
     assert json.loads((folder / "config.json").read_text())["dtype"] == "bfloat16"
 
 

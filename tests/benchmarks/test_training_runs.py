@@ -91,15 +91,19 @@ def test_rho_one_and_cap_one_are_grpo(tmp_path: Path, actor: Path, meter: Path) 
     run(tmp_path / "rho", actor, "deltattg", "--meter", str(meter), "--rho", "1")
     run(tmp_path / "cap", actor, "deltattg", "--meter", str(meter), "--cap", "1")
     run(tmp_path / "ttg", actor, "deltattg", "--meter", str(meter))
-    moved = max(float((weights(tmp_path / "grpo")[n] - load_file(actor / "model.safetensors")[n]).abs().max())
-                for n in weights(tmp_path / "grpo"))
+    moved = max(
+        float((weights(tmp_path / "grpo")[n] - load_file(actor / "model.safetensors")[n]).abs().max())
+        for n in weights(tmp_path / "grpo")
+    )
     assert moved > 1e-4, "nothing was learned, so equality would say nothing"
     for other in ("rho", "cap"):
         assert_same_model(tmp_path / "grpo", tmp_path / other)
         for a, b in zip(numbers(tmp_path / "grpo"), numbers(tmp_path / other), strict=True):
             assert a == pytest.approx(b, abs=1e-5)
-    apart = max(float((weights(tmp_path / "grpo")[n] - weights(tmp_path / "ttg")[n]).abs().max())
-                for n in weights(tmp_path / "grpo"))
+    apart = max(
+        float((weights(tmp_path / "grpo")[n] - weights(tmp_path / "ttg")[n]).abs().max())
+        for n in weights(tmp_path / "grpo")
+    )
     assert apart > 1e-5, "redistribution changed nothing"
 
 

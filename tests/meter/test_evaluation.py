@@ -23,7 +23,9 @@ class Oracle:
         for trajectory in trajectories:
             label = self.labels[id(trajectory)]
             b = label.can_complete
-            out.append([self.wrong(Estimate(b, v if b else None, completion_logit=4.0 if b else -4.0)) for v in label.values])
+            out.append(
+                [self.wrong(Estimate(b, v if b else None, completion_logit=4.0 if b else -4.0)) for v in label.values]
+            )
         return out
 
 

@@ -86,7 +86,13 @@ def trained(tiny_lm, corridor, tmp_path_factory):
         device="cpu",
         context_length=512,
         threads=1,
-        sft={"epochs": 5, "learning_rate": 5e-3, "batch_size": 16, "micro_batch_size": 16, "histories_per_trajectory": 3},
+        sft={
+            "epochs": 5,
+            "learning_rate": 5e-3,
+            "batch_size": 16,
+            "micro_batch_size": 16,
+            "histories_per_trajectory": 3,
+        },
         refine={"steps": 2, "group_size": 4, "histories_per_step": 2, "learning_rate": 1e-4},
     )
     stages = []

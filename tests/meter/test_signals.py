@@ -96,4 +96,4 @@ def test_the_signal_drives_the_estimator():
     good, bad = DeltaTTG(MeterSignal(meter, failure_cost=100), cap=3)(group)
     assert good.argmax() in (0, 2)
     assert good.argmin() == 1
-    assert bad.argmin() == 1  # the blame is on the action after which nothing could be completed
+    assert bad.argmin() == 0  # the blame is on the action after which nothing could be completed

@@ -5,7 +5,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-import agentgym_ttg  # noqa: F401 - registers the environments
+import agentgym_ttg
 from agentgym_ttg.core import ConfigError, EpisodeError
 from agentgym_ttg.credit import bounded_unit_mean_weights, step_shares
 from agentgym_ttg.envs.base import MultiTurnEnv, StepResult
@@ -133,9 +133,7 @@ def test_a_state_that_cannot_be_completed_costs_c_and_estimates_are_cut_to_c():
 
 
 def test_an_invalid_answer_is_reported_and_keeps_the_original_advantage():
-    infos = play(
-        ProgressCredit(Counter(), CounterMeter({1: Estimate.invalid()}), failure_cost=100), ["up", "up", "up"]
-    )
+    infos = play(ProgressCredit(Counter(), CounterMeter({1: Estimate.invalid()}), failure_cost=100), ["up", "up", "up"])
     assert infos[1]["ttg"] == {
         "can_complete": False, "remaining_tokens": None, "cost": None, "delta": None, "valid": False
     }  # fmt: skip
@@ -231,3 +229,17 @@ def test_gym_make_works_with_the_path_of_a_trained_meter(tmp_path):
     assert again[-1]["credit"] == infos[-1]["credit"]
     deferred = play(ProgressCredit(plain, str(tmp_path / "meter"), online=False, max_response_tokens=16), actions)
     np.testing.assert_allclose(deferred[-1]["credit"]["costs"], infos[-1]["credit"]["costs"], rtol=1e-5)
+
+
+def test_the_example_for_foreign_environments_runs():
+    import importlib.util
+    from pathlib import Path
+
+    path = Path(__file__).parents[2] / "examples" / "wrap_your_env.py"
+    spec = importlib.util.spec_from_file_location("wrap_your_env", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    credit = example.main()
+    assert credit["deltas"][:3] == [3, -3, 3]
+    assert credit["kept"] == ""
+    assert np.argmax(credit["weights_negative"]) == 1

@@ -59,6 +59,7 @@ def train_generative(
 
     Each stage leaves its model in ``work``; a killed training goes on from the last checkpoint of its stage.
     """
+    assert config.context_length is not None
     settings = GenerativeSettings(
         name=config.name or "generative",
         target=config.target,

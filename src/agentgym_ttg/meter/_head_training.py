@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,9 @@ Progress = Callable[[str, int, int, dict[str, float]], None]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
+    trajectory: int
     window: Window
+    share: float  # how often an epoch reads the window
     values: Tensor  # (N,) standard scores of the decisions of the window
     has_values: bool
     can_complete: bool
@@ -56,9 +59,10 @@ def train_heads(
         What was measured after each epoch.
     """
     network = meter.network
-    rows, held = _rows(meter, train), _rows(meter, validation)
+    rows, held = (_rows(meter, labels, config.windows_per_epoch) for labels in (train, validation))
     weights = _class_weights(rows, config.balance)
-    updates = math.ceil(len(rows) / config.batch_trajectories)
+    drawn = len(_draw(rows, config.windows_per_epoch, np.random.default_rng(0)))
+    updates = math.ceil(drawn / config.batch_trajectories)
     total = updates * config.epochs
     optimizer = torch.optim.AdamW(_parameter_groups(network, config), betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, total, config.warmup))
@@ -75,10 +79,10 @@ def train_heads(
         if epoch - best["epoch"] > config.patience and best["epoch"] >= 0:
             break
         torch.manual_seed(config.seed * 1_000_003 + epoch)  # dropout of backbones that have any
-        order = np.random.default_rng([config.seed, epoch]).permutation(len(rows))
+        order = _draw(rows, config.windows_per_epoch, np.random.default_rng([config.seed, epoch]))
         network.train()
         sums = np.zeros(2)
-        for number, start in enumerate(range(0, len(rows), config.batch_trajectories)):
+        for number, start in enumerate(range(0, len(order), config.batch_trajectories)):
             chosen = [rows[i] for i in order[start : start + config.batch_trajectories]]
             sums += _update(network, optimizer, chosen, weights, config, meter.device)
             schedule.step()
@@ -97,19 +101,43 @@ def train_heads(
     return history
 
 
-def _rows(meter: HeadMeter, labels: Sequence[Label]) -> list[_Row]:
+def _rows(meter: HeadMeter, labels: Sequence[Label], most: int | None) -> list[_Row]:
     rows: list[_Row] = []
-    for reading in meter.readings([label.trajectory for label in labels]):
+    readings = meter.readings([label.trajectory for label in labels])
+    windows = Counter(reading.trajectory for reading in readings)
+    for reading in readings:
         label = labels[reading.trajectory]
         scores = meter.settings.encode_values(label.values[reading.window.steps])
-        values = torch.from_numpy(scores.astype(np.float32))
-        rows.append(_Row(reading.window, values, label.has_values, label.can_complete))
+        rows.append(
+            _Row(
+                trajectory=reading.trajectory,
+                window=reading.window,
+                share=1.0 if most is None else min(1.0, most / windows[reading.trajectory]),
+                values=torch.from_numpy(scores.astype(np.float32)),
+                has_values=label.has_values,
+                can_complete=label.can_complete,
+            )
+        )
     return rows
 
 
+def _draw(rows: Sequence[_Row], most: int | None, rng: np.random.Generator) -> list[int]:
+    """Return the rows of an epoch in random order, at most so many of each trajectory."""
+    order = [int(i) for i in rng.permutation(len(rows))]
+    if most is None:
+        return order
+    taken: Counter[int] = Counter()
+    out: list[int] = []
+    for index in order:
+        taken[rows[index].trajectory] += 1
+        if taken[rows[index].trajectory] <= most:
+            out.append(index)
+    return out
+
+
 def _class_weights(rows: Sequence[_Row], balance: bool) -> tuple[float, float]:
-    """Return the weights of (not completable, completable) histories; their mean over the histories is 1."""
-    counts = [sum(len(row.values) for row in rows if row.can_complete is c) for c in (False, True)]
+    """Return the weights of (not completable, completable) histories; their mean over what an epoch reads is 1."""
+    counts = [sum(row.share * len(row.values) for row in rows if row.can_complete is c) for c in (False, True)]
     if not balance or not all(counts):
         return 1.0, 1.0
     total = sum(counts)
@@ -141,7 +169,7 @@ def _rate(step: int, total: int, warmup: float) -> float:
 def _losses(
     network: nn.Module, rows: Sequence[_Row], weights: tuple[float, float], config: MeterConfig, device: torch.device
 ) -> tuple[Tensor, Tensor, int, int]:
-    """Return the sums of both losses and over how many decisions they are."""
+    """Return the sums of both losses over the decisions of some rows, in the rows' order, and how many they are."""
     ids, row_of, positions = collate([row.window for row in rows], device)
     scores, logits = network(ids, row_of, positions)
     counts = torch.tensor([len(row.values) for row in rows], device=device)

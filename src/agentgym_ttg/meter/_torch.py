@@ -12,7 +12,15 @@ import torch
 from agentgym_ttg.core.errors import ConfigError
 from agentgym_ttg.models import LoadedModel, load_causal_lm
 
-__all__ = ["load_base", "load_saved_backbone", "load_saved_tokenizer", "pick_device", "quiet", "save_pretrained"]
+__all__ = [
+    "keep_layers",
+    "load_base",
+    "load_saved_backbone",
+    "load_saved_tokenizer",
+    "pick_device",
+    "quiet",
+    "save_pretrained",
+]
 
 
 def pick_device(name: str) -> torch.device:
@@ -32,6 +40,27 @@ def pick_device(name: str) -> torch.device:
 def load_base(spec: str, *, dtype: str, device: str) -> LoadedModel:
     """Load the model that a meter is trained from."""
     return load_causal_lm(spec, dtype=dtype, device=device)
+
+
+def keep_layers(backbone: Any, count: int) -> None:
+    """Drop all but the first ``count`` layers of a backbone, in place.
+
+    Raises:
+        ConfigError: If it has fewer, or keeps its layers where they are not found.
+    """
+    config = backbone.config.get_text_config()
+    for name in ("layers", "h", "blocks"):
+        layers = getattr(backbone, name, None)
+        if isinstance(layers, torch.nn.ModuleList):
+            break
+    else:
+        raise ConfigError(f"cannot shorten a {type(backbone).__name__}: its layers are not where they usually are")
+    if count > len(layers):
+        raise ConfigError(f"expected at most {len(layers)} layers of this backbone, got {count}")
+    setattr(backbone, name, layers[:count])
+    config.num_hidden_layers = count
+    if getattr(config, "layer_types", None):
+        config.layer_types = list(config.layer_types)[:count]
 
 
 def load_saved_backbone(folder: Path, dtype: str) -> Any:

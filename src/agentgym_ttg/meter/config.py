@@ -9,7 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from .labels import Target
 from .prompts import Style
 
-__all__ = ["MeterConfig", "RefineConfig", "SFTSettings"]
+__all__ = ["TINY", "MeterConfig", "RefineConfig", "SFTSettings"]
+
+#: Parameters below which a model is too small to have been pretrained on language at large.
+TINY = 20_000_000
 
 
 class SFTSettings(BaseModel):
@@ -17,15 +20,15 @@ class SFTSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    learning_rate: float = Field(default=1e-5, gt=0)
-    """Peak learning rate (the paper's; a tiny model wants about 1e-3)."""
+    learning_rate: float | None = Field(default=None, gt=0)
+    """Peak learning rate; None takes the paper's 1e-5, and 1e-3 for a model below 20M parameters."""
     epochs: float = Field(default=1.0, gt=0)
     """Passes over the examples."""
     batch_size: int = Field(default=32, ge=1)
     """Examples in an optimiser step."""
     micro_batch_size: int = Field(default=8, ge=1)
     """Examples in a forward pass."""
-    histories_per_trajectory: int | None = Field(default=8, ge=1)
+    histories_per_trajectory: int | None = Field(default=4, ge=1)
     """Decision histories drawn from each trajectory as examples; None takes all."""
 
 
@@ -36,8 +39,8 @@ class RefineConfig(BaseModel):
 
     steps: int = Field(default=50, ge=0)
     """Optimiser steps; 0 leaves the refinement out."""
-    learning_rate: float = Field(default=3e-6, gt=0)
-    """Learning rate (the paper's)."""
+    learning_rate: float | None = Field(default=None, gt=0)
+    """Learning rate; None takes the paper's 3e-6, and 3e-5 for a model below 20M parameters."""
     group_size: int = Field(default=8, ge=2)
     """Answers sampled for each history."""
     histories_per_step: int = Field(default=8, ge=1)
@@ -78,22 +81,29 @@ class MeterConfig(BaseModel):
     # Reading
     style: Style | None = None
     """Wording of histories; None takes ``chat`` for heads and ``transcript`` for the generative meter."""
-    context_length: int = Field(default=1024, ge=32)
-    """Most tokens in a pass; longer histories lose their middle (see HistoryEncoder)."""
+    context_length: int | None = Field(default=None, ge=32)
+    """Most tokens in a pass; longer histories lose their middle (see HistoryEncoder). None takes 512 for a model below
+    20M parameters and 8192 for others."""
     threshold: float = Field(default=0.5, gt=0, lt=1)
     """Probability of completion from which the head meter says that the task can be completed."""
     instruction: str | None = None
-    """Instruction of the generative meter; None takes the built-in one."""
+    """Instruction of the generative meter; None takes the built-in one, and none at all for a model below 20M
+    parameters, which learns from examples only."""
 
     # Head meter
+    layers: int | None = Field(default=None, ge=1)
+    """Keep only the first layers of the backbone: a meter that is read at every update should cost little of it."""
     epochs: int = Field(default=6, ge=1)
     """Passes over the recordings; the best on the validation tasks is kept."""
+    windows_per_epoch: int | None = Field(default=1, ge=1)
+    """Windows of a trajectory that an epoch reads, drawn anew each time; None reads all. Only trajectories longer than
+    the context have more than one: the long failures, which else would take most of the time."""
     patience: int = Field(default=2, ge=1)
     """Epochs without improvement after which training stops."""
-    learning_rate: float = Field(default=1e-3, gt=0)
-    """Peak learning rate of the backbone (of a pretrained LLM rather 1e-5)."""
-    head_learning_rate: float = Field(default=5e-3, gt=0)
-    """Peak learning rate of the heads."""
+    learning_rate: float | None = Field(default=None, gt=0)
+    """Peak learning rate of the backbone; None takes 1e-3 for a model below 20M parameters and 1e-5 for others."""
+    head_learning_rate: float | None = Field(default=None, gt=0)
+    """Peak learning rate of the heads; None takes 5 or 10 times that of the backbone (spec, section 7)."""
     weight_decay: float = Field(default=0.01, ge=0)
     """AdamW weight decay of matrices."""
     warmup: float = Field(default=0.05, ge=0, lt=1)
@@ -135,6 +145,27 @@ class MeterConfig(BaseModel):
                 "a generative meter answers with tokens or steps to go; target 'outcome' needs kind 'head'"
             )
         return self
+
+    def filled(self, parameters: int) -> MeterConfig:
+        """Return the settings with what was left open decided by the size of the model.
+
+        Args:
+            parameters: Number of parameters of the backbone.
+        """
+        tiny = parameters < TINY
+        rate = self.learning_rate or (1e-3 if tiny else 1e-5)
+        sft = self.sft.model_copy(update={"learning_rate": self.sft.learning_rate or (1e-3 if tiny else 1e-5)})
+        refine = self.refine.model_copy(update={"learning_rate": self.refine.learning_rate or (3e-5 if tiny else 3e-6)})
+        return self.model_copy(
+            update={
+                "context_length": self.context_length or (512 if tiny else 8192),
+                "instruction": "" if self.instruction is None and tiny else self.instruction,
+                "learning_rate": rate,
+                "head_learning_rate": self.head_learning_rate or rate * (5 if tiny else 10),
+                "sft": sft,
+                "refine": refine,
+            }
+        )
 
     @property
     def effective_style(self) -> Style:

@@ -96,6 +96,7 @@ def train_meter(
     work = _work_folder(out, usable, config)
     backbone = config.backbone or _default_backbone()
     base = _load_base(backbone, config)
+    config = config.filled(sum(p.numel() for p in base.model.parameters()))
     counter = message_counter(config.count_with, base.tokenizer)
     norm = LengthNorm.fit(parts["train"], counter) if config.target == "normalized" else None
     labels: dict[str, list[Label]] = {
@@ -142,10 +143,14 @@ def _train_head(
     import torch
 
     from ._head_training import train_heads
+    from ._torch import keep_layers
     from .head import HeadMeter, HeadNetwork, HeadSettings
 
+    assert config.context_length is not None
     torch.manual_seed(config.seed)
     model = base.model.base_model
+    if config.layers is not None:
+        keep_layers(model, config.layers)
     settings = HeadSettings(
         name=config.name or "head",
         target=config.target,

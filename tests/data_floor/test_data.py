@@ -1,0 +1,64 @@
+import json
+
+import pytest
+
+from agentgym_ttg.data import DATA_SOURCES, check, status
+from agentgym_ttg.data.__main__ import main
+from agentgym_ttg.envs.alfworld.builtin import BuiltinGames
+from agentgym_ttg.envs.alfworld.data import OfficialData
+
+
+@pytest.fixture
+def official(tmp_path):
+    """A folder in the official layout, with built-in games in it."""
+    for split, count in (("train", 3), ("valid_seen", 2)):
+        for number in range(count):
+            game = BuiltinGames("easy").load(f"builtin/easy/{split}/{number:06d}")
+            folder = tmp_path / "json_2.1.1" / split / f"{game.task_type}-X-None-Y-{number}" / "trial_1"
+            folder.mkdir(parents=True)
+            content = {"pddl_problem": game.problem_text, "pddl_domain": "", "grammar": "", "solvable": True}
+            (folder / "game.tw-pddl").write_text(json.dumps(content))
+    return tmp_path
+
+
+def test_built_in_data_are_always_there(monkeypatch):
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    found = {one.name: one for one in status()}
+    assert set(found) == set(DATA_SOURCES)
+    assert found["alfworld-easy"].state == "built-in"
+    assert found["alfworld-easy"].splits["valid_seen"].tasks == 140
+    assert found["alfworld"].state == "missing"
+    assert "ALFWORLD_DATA" in found["alfworld"].problem
+    assert found["alfworld"].bring
+
+
+def test_official_data_are_counted_and_hashed_as_runs_hash_them(official, monkeypatch):
+    found = check(DATA_SOURCES["alfworld"], official, hashes=True)
+    assert found.state == "present"
+    assert {name: split.tasks for name, split in found.splits.items()} == {"train": 3, "valid_seen": 2}
+    assert found.splits["train"].content_hash == OfficialData(official).content_hash("train")
+    monkeypatch.setenv("ALFWORLD_DATA", str(official))
+    assert check(DATA_SOURCES["alfworld"]).folder == str(official)
+
+
+def test_broken_and_missing_folders_are_told(official, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert check(DATA_SOURCES["alfworld"], tmp_path / "empty").state == "broken"
+    assert check(DATA_SOURCES["alfworld"], tmp_path / "nowhere").state == "missing"
+    assert main(["alfworld", "--data-dir", str(tmp_path / "empty")]) == 1
+    assert "alfworld-download" in capsys.readouterr().out
+    assert main(["alfworld", "--data-dir", str(official)]) == 0
+
+
+def test_the_command_lists_and_prints_json(capsys, monkeypatch):
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert "built-in" in shown
+    assert "missing" in shown
+    assert main(["--json", "--check", "alfworld-easy"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found) == 1
+    assert all(split["content_hash"] for split in found[0]["splits"].values())
+    assert main(["alfwrld"]) == 2
+    assert "'alfworld'" in capsys.readouterr().err
