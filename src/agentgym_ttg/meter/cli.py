@@ -227,6 +227,7 @@ _ROWS = (
     ("mean_absolute_error", "mean absolute error", "{:.1f}"),
     ("rank_correlation", "rank correlation inside trajectories", "{:.3f}"),
     ("rank_correlation_across", "rank correlation at the same step", "{:.3f}"),
+    ("flips", "changes of can_complete in a trajectory", "{:.2f}"),
     ("reward", "prediction reward (eq. 4)", "{:.3f}"),
     ("invalid", "share of invalid outputs", "{:.3f}"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,6 +46,9 @@ class MeterMetrics(BaseModel):
     rank_correlation_across: float | None
     """Spearman of v_hat and v across successful trajectories at the same step, weighted mean over steps: what is
     known beyond the step index."""
+    flips: float
+    """How often ``can_complete`` changes along a trajectory, mean over trajectories; each change moves the cost by
+    about C and so takes most of a trajectory's credit."""
     reward: float
     """Mean of eq. 4, which counts all of this: right class, invalid outputs, token accuracy."""
 
@@ -89,6 +93,7 @@ def meter_metrics(estimates: Sequence[Sequence[Estimate]], labels: Sequence[Labe
         answered=float(both[learnt].mean()) if learnt.any() else None,
         rank_correlation=_inside(estimates, labels),
         rank_correlation_across=_across(estimates, labels),
+        flips=float(np.mean([_flips(row) for row in estimates if row])),
         reward=float(reward.mean()),
     )
 
@@ -151,6 +156,10 @@ def _completion_score(estimate: Estimate) -> float:
     if estimate.completion_logit is not None:
         return estimate.completion_logit
     return 1.0 if estimate.can_complete else -1.0
+
+
+def _flips(row: Sequence[Estimate]) -> int:
+    return sum(a.can_complete != b.can_complete for a, b in itertools.pairwise(row) if a.valid and b.valid)
 
 
 def _inside(estimates: Sequence[Sequence[Estimate]], labels: Sequence[Label]) -> float | None:

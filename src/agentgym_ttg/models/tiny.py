@@ -108,6 +108,12 @@ def build_tokenizer(texts: Iterable[str], vocab_size: int = 2048) -> PreTrainedT
         model_input_names=["input_ids", "attention_mask"],
     )
     fast.chat_template = TINY_TEMPLATE
+    # How servers of transformers cut an answer out; what they would guess from the architecture is another format.
+    fast.response_template = {
+        "defaults": {"role": "assistant"},
+        "start_anchor": ["<|assistant|>"],
+        "fields": {"content": {"close": ["<|end|>"], "content": "text"}},
+    }
     return fast
 
 
