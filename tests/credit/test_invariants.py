@@ -180,7 +180,7 @@ def test_9_an_advantage_looks_at_deltas_of_its_own_sign_only(step, rho):
     )
 
 
-@given(st.data())
+@given(data=st.data())
 def test_10_an_invalid_answer_resets_its_own_group_only(data, play, group_of):
     groups, signals = [], []
     for _ in range(data.draw(st.integers(2, 4))):

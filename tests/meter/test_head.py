@@ -270,3 +270,24 @@ def test_loading_says_what_is_wrong(tmp_path, trained):
             load_meter(tmp_path / "empty")
     with pytest.raises(ConfigError, match="expected 'generative'"):
         GenerativeMeter.load(trained[0])
+
+
+def test_a_meter_of_fewer_layers_is_saved_and_loaded(tiny_lm, corridor, tmp_path):
+    settings = config(tiny_lm, epochs=1, layers=1)
+    train_meter(corridor(12), settings, tmp_path / "m")
+    meter = load_meter(tmp_path / "m", device="cpu")
+    assert len(meter.network.backbone.layers) == 1
+    trajectories = corridor(2)
+    assert load_meter(tmp_path / "m", device="cpu").score(trajectories) == meter.score(trajectories)
+    with pytest.raises(ConfigError, match="at most 2 layers"):
+        train_meter(corridor(12), config(tiny_lm, layers=3), tmp_path / "n")
+
+
+def test_what_is_left_open_follows_the_size_of_the_model():
+    tiny, large = MeterConfig().filled(1_000_000, 4), MeterConfig().filled(4_000_000_000, 36)
+    assert (tiny.layers, large.layers) == (2, 36)
+    assert (tiny.context_length, large.context_length) == (512, 8192)
+    assert large.sft.learning_rate == 1e-5  # the paper's
+    assert large.refine.learning_rate == 3e-6
+    assert large.head_learning_rate == pytest.approx(10 * large.learning_rate)
+    assert MeterConfig(learning_rate=2e-4, layers=3).filled(1_000_000, 4).learning_rate == 2e-4

@@ -233,6 +233,7 @@ def test_memory_stays_flat_over_many_episodes() -> None:
 
 
 def test_ragged_lengths_are_split_where_padding_costs_more_than_a_pass() -> None:
-    assert module._buckets({0: 3, 1: 3, 2: 4}, 1000) == [[2, 0, 1]]
-    assert module._buckets({0: 300, 1: 3, 2: 4}, 1000) == [[0], [2, 1]]
-    assert module._buckets({0: 6, 1: 6, 2: 6}, 12) == [[0, 1], [2]]
+    assert module._buckets({0: 3, 1: 3, 2: 4}, 1000, 48) == [[2, 0, 1]]
+    assert module._buckets({0: 300, 1: 3, 2: 4}, 1000, 48) == [[0], [2, 1]]
+    assert module._buckets({0: 300, 1: 3, 2: 4}, 1000, 1000) == [[0, 2, 1]]
+    assert module._buckets({0: 6, 1: 6, 2: 6}, 12, 48) == [[0, 1], [2]]

@@ -250,8 +250,11 @@ def _print_evaluation(evaluation: MeterEvaluation) -> None:
         table.add_row(title, *(shown(m, name, form) for m in (evaluation.meter, evaluation.constant, evaluation.steps)))
     console = Console()
     console.print(table)
-    for name, (ours, theirs) in evaluation.paired_errors.items():
-        console.print(f"error where both answer, against {name}: {ours:.1f} vs {theirs:.1f}")
+    for name, pair in evaluation.paired.items():
+        console.print(
+            f"where both answer, against {name}: error {pair.error[0]:.1f} vs {pair.error[1]:.1f}, "
+            f"token accuracy {pair.token_accuracy[0]:.3f} vs {pair.token_accuracy[1]:.3f}"
+        )
     console.print("beats both references" if evaluation.beats_references else "does NOT beat both references")
 
 

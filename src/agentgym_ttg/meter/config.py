@@ -92,7 +92,8 @@ class MeterConfig(BaseModel):
 
     # Head meter
     layers: int | None = Field(default=None, ge=1)
-    """Keep only the first layers of the backbone: a meter that is read at every update should cost little of it."""
+    """Keep only the first layers of the backbone: a meter that is read at every update should cost little of it. None
+    takes half of them (at least 2) for a model below 20M parameters, and all for others."""
     epochs: int = Field(default=6, ge=1)
     """Passes over the recordings; the best on the validation tasks is kept."""
     windows_per_epoch: int | None = Field(default=1, ge=1)
@@ -146,13 +147,15 @@ class MeterConfig(BaseModel):
             )
         return self
 
-    def filled(self, parameters: int) -> MeterConfig:
+    def filled(self, parameters: int, layers: int) -> MeterConfig:
         """Return the settings with what was left open decided by the size of the model.
 
         Args:
             parameters: Number of parameters of the backbone.
+            layers: Number of its layers.
         """
         tiny = parameters < TINY
+        half = min(layers, max(2, (layers + 1) // 2))
         rate = self.learning_rate or (1e-3 if tiny else 1e-5)
         sft = self.sft.model_copy(update={"learning_rate": self.sft.learning_rate or (1e-3 if tiny else 1e-5)})
         refine = self.refine.model_copy(update={"learning_rate": self.refine.learning_rate or (3e-5 if tiny else 3e-6)})
@@ -160,6 +163,7 @@ class MeterConfig(BaseModel):
             update={
                 "context_length": self.context_length or (512 if tiny else 8192),
                 "instruction": "" if self.instruction is None and tiny else self.instruction,
+                "layers": self.layers or (half if tiny else layers),
                 "learning_rate": rate,
                 "head_learning_rate": self.head_learning_rate or rate * (5 if tiny else 10),
                 "sft": sft,

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict
 
 from .base import Estimate, ProgressMeter
 from .labels import Label
-from .metrics import MeterMetrics, estimated_value, meter_metrics
+from .metrics import MeterMetrics, estimated_value, meter_metrics, token_accuracy
 from .references import References
 
-__all__ = ["CalibrationBin", "MeterEvaluation", "evaluate_meter"]
+__all__ = ["CalibrationBin", "MeterEvaluation", "Paired", "evaluate_meter"]
 
 _BINS = 10
 _RANKS = ("rank_correlation", "rank_correlation_across")
@@ -34,6 +34,26 @@ class CalibrationBin(BaseModel):
     histories: int
 
 
+class Paired(BaseModel):
+    """Two predictors on the same histories.
+
+    Attributes:
+        histories: How many.
+        error: Mean absolute error of (meter, reference).
+        token_accuracy: u of (meter, reference).
+    """
+
+    model_config = ConfigDict(frozen=True)
+    histories: int
+    error: tuple[float, float]
+    token_accuracy: tuple[float, float]
+
+    @property
+    def meter_is_better(self) -> bool:
+        """Whether the meter is better in both."""
+        return self.error[0] < self.error[1] and self.token_accuracy[0] > self.token_accuracy[1]
+
+
 class MeterEvaluation(BaseModel):
     """Quality of a meter on some recordings."""
 
@@ -47,12 +67,12 @@ class MeterEvaluation(BaseModel):
     for the error, the most accurate constant for token accuracy."""
     steps: MeterMetrics
     """Remaining steps x mean tokens, from the step index alone; its best variant, likewise."""
-    paired_errors: dict[str, tuple[float, float]]
-    """Mean absolute error of (meter, reference) over the histories for which both give a value; each one's own error is
-    over its own histories, and a predictor that answers only the easy ones would look good."""
+    paired: dict[str, Paired]
+    """The meter against each reference over the histories for which both give a value; each one's own numbers are over
+    its own histories, and a predictor that answers only the easy ones would look good."""
     beats_references: bool
-    """Whether the meter is better than both in completion AUROC, token accuracy and paired absolute error, as far as
-    these are defined."""
+    """Whether the meter is better than both: completion AUROC, and over the paired histories token accuracy and
+    absolute error; as far as these are defined."""
     by_policy: dict[str, MeterMetrics]
     """The meter, by recording policy."""
     completion_calibration: list[CalibrationBin]
@@ -82,33 +102,26 @@ def evaluate_meter(
     trajectories = [label.trajectory for label in labels]
     found = list(estimates) if estimates is not None else list(meter.score(trajectories))
     own = meter_metrics(found, labels)
-    values = {
-        "constant": references.constant.score(trajectories, always=True),
-        "steps": references.steps.score(trajectories, always=True),
+    constant = references.constant.score(trajectories, always=True)
+    accurate = references.constant.score(trajectories, always=True, accurate=True)
+    by_step = references.steps.score(trajectories, always=True)
+    paired = {
+        "constant": _paired(found, constant, accurate, labels),
+        "steps": _paired(found, by_step, by_step, labels),
     }
-    constant, steps = (
-        _strongest(
-            meter_metrics(reference.score(trajectories), labels),
-            meter_metrics(values[name], labels),
-            meter_metrics(accurate, labels),
-        )
-        for name, reference, accurate in (
-            ("constant", references.constant, references.constant.score(trajectories, always=True, accurate=True)),
-            ("steps", references.steps, values["steps"]),
-        )
-    )
-    errors = {name: pair for name, other in values.items() if (pair := _paired_errors(found, other, labels))}
+    scores = {
+        "constant": _strongest(references.constant.score(trajectories), constant, accurate, labels),
+        "steps": _strongest(references.steps.score(trajectories), by_step, by_step, labels),
+    }
     groups: dict[str, list[int]] = {}
     for index, trajectory in enumerate(trajectories):
         groups.setdefault(trajectory.policy, []).append(index)
     return MeterEvaluation(
         meter=own,
-        constant=constant,
-        steps=steps,
-        paired_errors=errors,
-        beats_references=_beats(own, constant)
-        and _beats(own, steps)
-        and all(ours < theirs for ours, theirs in errors.values()),
+        **scores,
+        paired={name: pair for name, pair in paired.items() if pair is not None},
+        beats_references=all(_orders_better(own, reference) for reference in scores.values())
+        and all(pair.meter_is_better for pair in paired.values() if pair is not None),
         by_policy={
             policy: meter_metrics([found[i] for i in members], [labels[i] for i in members])
             for policy, members in sorted(groups.items())
@@ -118,36 +131,47 @@ def evaluate_meter(
     )
 
 
-def _strongest(classes: MeterMetrics, values: MeterMetrics, accurate: MeterMetrics) -> MeterMetrics:
+def _strongest(
+    classes: Sequence[Sequence[Estimate]],
+    values: Sequence[Sequence[Estimate]],
+    accurate: Sequence[Sequence[Estimate]],
+    labels: Sequence[Label],
+) -> MeterMetrics:
     """Join the variants of a reference: its classes, its values, its values for token accuracy."""
-    update = {name: getattr(values, name) for name in ("mean_absolute_error", "answered", *_RANKS)}
-    update["token_accuracy"] = accurate.token_accuracy
-    update["reward"] = max(classes.reward, accurate.reward)
-    return classes.model_copy(update=update)
+    by_class, by_value, by_accuracy = (meter_metrics(said, labels) for said in (classes, values, accurate))
+    update = {name: getattr(by_value, name) for name in ("mean_absolute_error", "answered", *_RANKS)}
+    update["token_accuracy"] = by_accuracy.token_accuracy
+    update["reward"] = max(by_class.reward, by_accuracy.reward)
+    return by_class.model_copy(update=update)
 
 
-def _beats(meter: MeterMetrics, reference: MeterMetrics) -> bool:
-    pairs = [
-        (meter.completion_auroc, reference.completion_auroc),
-        (meter.token_accuracy, reference.token_accuracy),
-    ]
-    return all(a is not None and a > b for a, b in pairs if b is not None)
+def _orders_better(meter: MeterMetrics, reference: MeterMetrics) -> bool:
+    ours, theirs = meter.completion_auroc, reference.completion_auroc
+    return theirs is None or (ours is not None and ours > theirs)
 
 
-def _paired_errors(
-    ours: Sequence[Sequence[Estimate]], theirs: Sequence[Sequence[Estimate]], labels: Sequence[Label]
-) -> tuple[float, float] | None:
-    errors = [
-        (abs(a - actual), abs(b - actual))
-        for mine, other, label in zip(ours, theirs, labels, strict=True)
+def _paired(
+    ours: Sequence[Sequence[Estimate]],
+    theirs: Sequence[Sequence[Estimate]],
+    accurate: Sequence[Sequence[Estimate]],
+    labels: Sequence[Label],
+) -> Paired | None:
+    """Compare the values where both give one; ``accurate`` is the reference's variant for token accuracy."""
+    rows = [
+        (actual, estimated_value(x), estimated_value(y), estimated_value(z))
+        for mine, other, best, label in zip(ours, theirs, accurate, labels, strict=True)
         if label.has_values
-        for x, y, actual in zip(mine, other, label.values, strict=True)
-        if (a := estimated_value(x)) is not None and (b := estimated_value(y)) is not None
+        for x, y, z, actual in zip(mine, other, best, label.values, strict=True)
     ]
-    if not errors:
+    table = np.array([row for row in rows if None not in row], dtype=np.float64)
+    if not len(table):
         return None
-    mine, other = np.mean(errors, axis=0)
-    return float(mine), float(other)
+    actual, mine, other, best = table.T
+    return Paired(
+        histories=len(table),
+        error=(float(np.abs(mine - actual).mean()), float(np.abs(other - actual).mean())),
+        token_accuracy=(float(token_accuracy(mine, actual).mean()), float(token_accuracy(best, actual).mean())),
+    )
 
 
 def _completion_bins(estimates: Sequence[Sequence[Estimate]], labels: Sequence[Label]) -> list[CalibrationBin]:

@@ -35,12 +35,12 @@ class MeterMetrics(BaseModel):
     balanced_accuracy: float | None
     """Mean of the accuracies on completable and on other histories."""
     token_accuracy: float | None
-    """u of eq. 5, mean over the histories that have a value to predict (the completable ones; all, for a score);
-    0 where the predictor denies completion or is invalid."""
+    """u of eq. 5, mean over the histories of ``answered``, as in eq. 4."""
     mean_absolute_error: float | None
-    """Mean of abs(v_hat - v), in units of the target, over the histories of ``answered``."""
+    """Mean of abs(v_hat - v), in units of the target, over the same histories."""
     answered: float | None
-    """Share of the histories with a value to predict for which the predictor gives one."""
+    """Share of the histories with a value to predict (the completable ones; all, for a score) for which the predictor
+    gives one. Predictors that answer different histories are compared by ``MeterEvaluation.paired``."""
     rank_correlation: float | None
     """Spearman of v_hat and v inside a successful trajectory, mean over trajectories (1 if it only ever falls)."""
     rank_correlation_across: float | None
@@ -88,7 +88,7 @@ def meter_metrics(estimates: Sequence[Sequence[Estimate]], labels: Sequence[Labe
         completion_auroc=auroc(logit, truth),
         completion_accuracy=float(right.mean()),
         balanced_accuracy=float((positive.mean() + negative.mean()) / 2) if positive.size and negative.size else None,
-        token_accuracy=float(accuracy[learnt].mean()) if learnt.any() else None,
+        token_accuracy=float(accuracy[both].mean()) if both.any() else None,
         mean_absolute_error=float(np.abs(value - target)[both].mean()) if both.any() else None,
         answered=float(both[learnt].mean()) if learnt.any() else None,
         rank_correlation=_inside(estimates, labels),

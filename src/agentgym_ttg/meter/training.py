@@ -96,7 +96,8 @@ def train_meter(
     work = _work_folder(out, usable, config)
     backbone = config.backbone or _default_backbone()
     base = _load_base(backbone, config)
-    config = config.filled(sum(p.numel() for p in base.model.parameters()))
+    layers = int(getattr(base.model.config.get_text_config(), "num_hidden_layers", 1))
+    config = config.filled(sum(p.numel() for p in base.model.parameters()), layers)
     counter = message_counter(config.count_with, base.tokenizer)
     norm = LengthNorm.fit(parts["train"], counter) if config.target == "normalized" else None
     labels: dict[str, list[Label]] = {
@@ -149,7 +150,7 @@ def _train_head(
     assert config.context_length is not None
     torch.manual_seed(config.seed)
     model = base.model.base_model
-    if config.layers is not None:
+    if config.layers is not None and config.layers != model.config.get_text_config().num_hidden_layers:
         keep_layers(model, config.layers)
     settings = HeadSettings(
         name=config.name or "head",

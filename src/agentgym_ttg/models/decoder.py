@@ -33,8 +33,6 @@ __all__ = [
     "make_decoder",
 ]
 
-#: Fixed cost of a forward pass, in tokens: splitting a ragged batch pays if it saves more padding than this.
-_PASS_COST = 48
 #: Shortest prefix worth copying from another row.
 _MIN_SHARED = 4
 #: Rows that have finished stay in the batch until the live ones are fewer than this share of it.
@@ -196,6 +194,7 @@ class CachedDecoder:
         self.context = context_length(model)
         self.tokens_read = 0
         self.tokens_prompted = 0
+        self._pass_cost = _pass_cost(model)
         self._cache = RowCache()
         self._rows: dict[str, _Row] = {}
         self._clock = 0
@@ -393,7 +392,8 @@ class CachedDecoder:
                     continue
             pending[index] = list(request.prompt_ids[len(row.ids) :])
         logits: list[torch.Tensor | None] = [None] * len(rows)
-        for bucket in _buckets({index: len(ids) for index, ids in pending.items()}, self.max_pass_tokens):
+        lengths = {index: len(ids) for index, ids in pending.items()}
+        for bucket in _buckets(lengths, self.max_pass_tokens, self._pass_cost):
             bucket.sort(key=lambda index: rows[index].slot)
             out = self._append([rows[i] for i in bucket], [pending[i] for i in bucket])
             for position, index in enumerate(bucket):
@@ -464,10 +464,21 @@ def _common(held: Sequence[int], wanted: Sequence[int], limit: int) -> int:
     return next(i for i in range(limit) if held[i] != wanted[i])
 
 
-def _buckets(lengths: dict[int, int], max_tokens: int) -> list[list[int]]:
+def _pass_cost(model: Any) -> int:
+    """Return the fixed cost of a forward pass in tokens: splitting a ragged batch pays if it saves more padding.
+
+    Measured on CPUs: a pass costs as much as about 100 tokens of a model of a million parameters, and fewer of a larger
+    one. An accelerator reads some hundred tokens at the price of one.
+    """
+    if model.device.type != "cpu":
+        return 512
+    return int(min(max(1e8 / model.num_parameters(), 8), 128))
+
+
+def _buckets(lengths: dict[int, int], max_tokens: int, pass_cost: int) -> list[list[int]]:
     """Split ragged lengths so that padding plus the fixed cost of a pass is small.
 
-    >>> _buckets({0: 100, 1: 5, 2: 98, 3: 4}, max_tokens=1000)
+    >>> _buckets({0: 100, 1: 5, 2: 98, 3: 4}, max_tokens=1000, pass_cost=48)
     [[0, 2], [1, 3]]
     """
     order = sorted(lengths, key=lambda index: -lengths[index])
@@ -477,7 +488,7 @@ def _buckets(lengths: dict[int, int], max_tokens: int) -> list[list[int]]:
             longest = lengths[buckets[-1][0]]
             saved = (longest - lengths[index]) * (len(order) - position)
             fits = longest * (len(buckets[-1]) + 1) <= max_tokens
-            if saved <= _PASS_COST and fits:
+            if saved <= pass_cost and fits:
                 buckets[-1].append(index)
                 continue
         buckets.append([index])

@@ -24,7 +24,7 @@ class Series:
 
     Attributes:
         name: For the legend.
-        points: x and y; a y that is not finite leaves a gap.
+        points: x and y; one that is not finite leaves a gap.
         bounds: Lower and upper bound at each point, drawn as a bar; empty for none.
         style: A line, a line with dots, dots alone, or a thin faint line.
         colour: Index of the colour; default the place in the chart.
@@ -59,14 +59,21 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
     >>> nice_ticks(0, 1)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     """
-    if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
-        low, high = (low - 0.5, low + 0.5) if math.isfinite(low) else (0.0, 1.0)
+    size = max(abs(low), abs(high))
+    if not high - low > 1e-9 * size:
+        half = 0.5 * size or 0.5
+        low, high = low - half, high + half
     raw = (high - low) / count
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999)
     first = math.floor(low / step + 1e-9)
     last = math.ceil(high / step - 1e-9)
-    return [round(index * step, 12) for index in range(first, last + 1)]
+    return [float(f"{index * step:.10g}") for index in range(first, last + 1)]
+
+
+def _drawable(*values: float) -> bool:
+    """Whether these are numbers that a chart can hold."""
+    return all(math.isfinite(value) and (value == 0 or 1e-15 < abs(value) < 1e15) for value in values)
 
 
 def line_chart(
@@ -86,12 +93,12 @@ def line_chart(
         y_range: Limits of the vertical axis; default what the points need, zero included.
         diagonal: Whether to draw the line y = x.
     """
-    drawn = [one for one in series if any(math.isfinite(p[0]) and math.isfinite(p[1]) for p in one.points)]
+    drawn = [one for one in series if any(_drawable(*p) for p in one.points)]
     if not drawn:
         return element("p", "Nothing to draw yet.", class_="none")
-    xs = [p[0] for one in drawn for p in one.points if math.isfinite(p[0])]
-    ys = [p[1] for one in drawn for p in one.points if math.isfinite(p[1])]
-    ys += [value for one in drawn for pair in one.bounds for value in pair if math.isfinite(value)]
+    xs = [p[0] for one in drawn for p in one.points if _drawable(*p)]
+    ys = [p[1] for one in drawn for p in one.points if _drawable(*p)]
+    ys += [value for one in drawn for pair in one.bounds for value in pair if _drawable(value)]
     x_ticks = nice_ticks(min(xs), max(xs))
     low, high = y_range or (min(0.0, *ys), max(ys))
     if high <= low:
@@ -158,13 +165,13 @@ class _Frame:
 def _draw(frame: _Frame, one: Series, colour: str) -> Html:
     parts: list[Html] = []
     for (x, _), (low, high) in zip(one.points, one.bounds, strict=False):
-        if math.isfinite(low) and math.isfinite(high):
+        if _drawable(x, low, high):
             (left, bottom), (_, top) = frame.place(x, low), frame.place(x, high)
             parts.append(element("line", x1=left, x2=left, y1=bottom, y2=top, stroke=colour, stroke_width=1.5))
     run: list[tuple[float, float]] = []
     runs: list[list[tuple[float, float]]] = [run]
     for x, y in one.points:
-        if math.isfinite(y) and math.isfinite(x):
+        if _drawable(x, y):
             run.append(frame.place(x, y))
         elif run:
             run = []
@@ -175,7 +182,7 @@ def _draw(frame: _Frame, one: Series, colour: str) -> Html:
         parts += [_polyline(r, colour, width=width, dash=dash, opacity=opacity) for r in runs if len(r) > 1]
     if one.style in ("dotted", "dots") or all(len(r) <= 1 for r in runs):
         for x, y in one.points:
-            if math.isfinite(y) and math.isfinite(x):
+            if _drawable(x, y):
                 left, top = frame.place(x, y)
                 told = element("title", f"{one.name}: {number(x)}, {number(y)}")
                 parts.append(element("circle", told, cx=left, cy=top, r=3, fill=colour))
