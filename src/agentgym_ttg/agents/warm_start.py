@@ -300,18 +300,19 @@ def _loss(model: Any, batch: Sequence[CloningRow], config: WarmStartConfig) -> t
     longest = max(len(row.ids) for row in batch)
     ids = torch.zeros(len(batch), longest, dtype=torch.long)
     weights = torch.zeros(len(batch), longest)
+    own = torch.zeros(len(batch), longest, dtype=torch.bool)
     for line, row in enumerate(batch):
         ids[line, : len(row.ids)] = torch.tensor(row.ids)
         said = torch.tensor(row.said)
+        own[line, : len(row.ids)] = said
         weights[line, : len(row.ids)] = torch.where(said, 1.0, config.observation_weight)
-    ids, weights = ids.to(model.device), weights.to(model.device)
+    ids, weights, own = ids.to(model.device), weights.to(model.device), own.to(model.device)
     # Padding is on the right: with causal attention no real token looks at it, so no mask is needed.
     logits = model(input_ids=ids, use_cache=False).logits[:, :-1].float()
-    target, weights = ids[:, 1:], weights[:, 1:]
+    target, weights, own = ids[:, 1:], weights[:, 1:], own[:, 1:]
     losses = functional.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none").view(target.shape)
     real = weights > 0
     loss = torch.where(real, losses * weights, 0.0).sum() / weights.sum()
-    own = weights == 1.0
     with torch.no_grad():
         right = (logits.argmax(-1) == target) & own
         accuracy = float(right.sum() / own.sum().clamp(min=1))

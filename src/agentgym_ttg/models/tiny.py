@@ -127,7 +127,7 @@ def make_tiny_model(tokenizer: Any, config: TinyConfig | None = None, *, seed: i
 
     >>> model = make_tiny_model(build_tokenizer(["go to desk 1"], 300))
     >>> model.config.vocab_size, model.num_parameters() < 1_000_000
-    (270, True)
+    (262, True)
     """
     config = config or TinyConfig()
     settings = Qwen3Config(
