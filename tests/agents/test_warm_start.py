@@ -135,3 +135,14 @@ def test_the_hash_is_of_what_was_said() -> None:
     assert demonstrations_hash([other]) == demonstrations_hash(DEMOS[:1])
     other.turns[0].completion = Completion("take cup 2")
     assert demonstrations_hash([other]) != demonstrations_hash(DEMOS[:1])
+
+
+def test_what_the_environment_refused_is_read_but_not_imitated(made: Any) -> None:
+    bridge = ChatBridge(load_causal_lm(str(made[0]), device="cpu").tokenizer)
+    demo = demonstration(0)
+    stumble = Turn(demo.turns[0].messages, Completion("take cup 9"), valid=False)
+    again = Turn((Message("user", "Nothing happens."),), demo.turns[0].completion)
+    (row,) = cloning_rows(Trajectory("toy", "t", turns=[stumble, again]), bridge, PromptBuilder())
+    assert "take cup 9<|end|>" in bridge.tokenizer.decode(row.ids)
+    said = bridge.tokenizer.decode([i for i, own in zip(row.ids, row.said, strict=True) if own])
+    assert said == "take cup 1<|end|>"

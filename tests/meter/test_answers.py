@@ -1,11 +1,12 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym_ttg.meter import Estimate
 from agentgym_ttg.meter.answers import answer_pieces, format_answer, parse_answer
 
 
+@settings(deadline=None)
 @given(st.booleans(), st.integers(0, 10**9), st.sampled_from(["tokens", "normalized", "steps"]))
 def test_what_is_written_is_read(can, value, target):
     text = f"thinking <answer>nonsense</answer> {format_answer(can, value, target)}\n"
@@ -58,6 +59,7 @@ def test_lenient_rows_of_the_specification():
     assert parse_answer("<answer><answer>" + format_answer(True, 4).removeprefix("<answer>")).remaining_tokens == 4
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_hostile_text_never_raises(text):
     for candidate in (text, f"<answer>{text}</answer>", f'<answer>{{"can_complete":{text}}}</answer>'):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym_ttg.core import Completion, Message, Trajectory, Turn
@@ -94,6 +94,7 @@ def test_the_step_reference_knows_the_step_index_only():
     assert len(row) == 9
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=1, max_size=40))
 def test_auroc_is_the_share_of_well_ordered_pairs(pairs):
     good = [s for s, positive in pairs if positive]
@@ -106,6 +107,7 @@ def test_auroc_is_the_share_of_well_ordered_pairs(pairs):
         assert found == pytest.approx(expected)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=30, unique=True))
 def test_rank_correlation_of_monotone_values(values):
     order = np.sort(values)

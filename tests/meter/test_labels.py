@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym_ttg.core import Completion, ConfigError, DataError, Message, Trajectory, Turn
@@ -66,12 +66,14 @@ def test_normalized_without_lengths_and_unknown_targets_are_refused():
         label_trajectories([trajectory([1])], target="minutes")
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=40))
 def test_labels_fall_by_what_each_action_costs(tokens):
     values = label_trajectories([trajectory(tokens)])[0].values
     assert np.array_equal(values - np.append(values[1:], 0), tokens)
 
 
+@settings(deadline=None)
 @given(st.sets(st.text(max_size=12), min_size=3, max_size=60), st.integers(0, 2**31))
 def test_every_task_is_in_one_split_and_no_split_is_empty(tasks, seed):
     places = split_tasks(tasks, seed=seed)

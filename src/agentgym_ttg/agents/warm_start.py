@@ -82,7 +82,8 @@ def cloning_rows(trajectory: Trajectory, bridge: ChatBridge, prompt: PromptBuild
     """Return the rows of a demonstration, in the form that the policy will see it in.
 
     A decision whose prompt extends the one before continues its row, so a conversation is one row; a windowed prompt
-    is a row of its own.
+    is a row of its own. An action that the environment refused is read like an observation, not imitated: so a
+    demonstration with mistakes teaches how to go on after one.
 
     Args:
         trajectory: A demonstration. Recorded ids are not used: they may be another tokenizer's.
@@ -110,7 +111,7 @@ def cloning_rows(trajectory: Trajectory, bridge: ChatBridge, prompt: PromptBuild
         if (end := bridge.end_of_turn_id) is not None or bridge.stop_ids:
             answer = [*answer, bridge.stop_ids[0] if end is None else end]
         row.ids += asked + answer
-        row.said += [False] * len(asked) + [True] * len(answer)
+        row.said += [False] * len(asked) + [turn.valid] * len(answer)
         before = [*messages, Message("assistant", str(turn.completion))]
     return rows
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from agentgym_ttg.envs.vector import make_vector_env
 from agentgym_ttg.models.loading import LoadedModel
 from agentgym_ttg.wrappers.chat import PromptBuilder
 
-from .policies.base import SamplingParams
+from .policies.base import GenerationRequest, SamplingParams
 from .policies.hf import HFPolicy
 from .policies.scripted import ExpertPolicy, NoisyExpertPolicy
 from .rollout import EpisodeSpec, RolloutEngine, group_specs
@@ -42,12 +43,29 @@ class AssetConfig:
     """Level of the built-in games."""
     demonstrations: int = 6000
     """Expert episodes to clone."""
+    stumble: float = 0.1
+    """Share of steps at which the expert names a wrong thing first; refused steps are not cloned, what follows is."""
     stray_episodes: int = 60
-    """Episodes of an expert that errs half the time, read only for the tokenizer: what the games answer to errors."""
+    """Episodes of an expert that errs half the time, read only for the tokenizer: what the games answer off the way."""
     eval_episodes: int = 134
     """Held-out games that the clone plays, sampled and greedily; 0 leaves it out."""
     cloning: WarmStartConfig = field(default_factory=WarmStartConfig)
     """Settings of the cloning."""
+
+
+class _StumblingExpert(ExpertPolicy):
+    """The expert, except that it sometimes gets a number wrong, which a game mostly refuses."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def _answer(self, request: GenerationRequest) -> str:
+        said = super()._answer(request)
+        if request.rng.random() < self.p:
+            wrong = str(int(request.rng.integers(1, 10)))
+            return re.sub(r"\d+$", wrong, said)
+        return said
 
 
 def demonstrate(
@@ -103,7 +121,7 @@ def make_asset(config: AssetConfig, say: Callable[[str], None] = print) -> dict[
     tasks = TaskStream(probe.tasks, 2**31 + seed).take(0, config.demonstrations + config.stray_episodes)
     specs = group_specs(tasks, size=1, seed=seed, name="demonstration")
     say(f"recording {config.demonstrations} expert episodes")
-    demos = demonstrate(train, ExpertPolicy(), specs[: config.demonstrations])
+    demos = demonstrate(train, _StumblingExpert(config.stumble), specs[: config.demonstrations])
     strays = demonstrate(train, NoisyExpertPolicy(0.5, probe.format), specs[config.demonstrations :])
     demos = [trajectory for trajectory in demos if trajectory.success]
 
@@ -114,7 +132,12 @@ def make_asset(config: AssetConfig, say: Callable[[str], None] = print) -> dict[
                 f"{numbers['seconds']:.0f} s"
             )
 
-    note = {**made_of(_ENV, probe, prompt), "difficulty": config.difficulty, "source": "agentgym_ttg.agents.warm_start"}
+    note = {
+        **made_of(_ENV, probe, prompt),
+        "difficulty": config.difficulty,
+        "source": "agentgym_ttg.agents.warm_start",
+        "stumble": config.stumble,
+    }
     train_warm_start(
         demos,
         config.cloning,

@@ -19,6 +19,8 @@ from ._registry import benchmark, benchmarks
 
 __all__ = ["main"]
 
+_RATIO = ("median", "least", "greatest")
+
 
 def main(args: Sequence[str] | None = None, *, prog: str = "python -m agentgym_ttg.benchmarks.speed") -> int:
     """Run the command; return the exit status."""
@@ -50,19 +52,23 @@ def main(args: Sequence[str] | None = None, *, prog: str = "python -m agentgym_t
 
 def _machine() -> dict[str, Any]:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    return {"python": platform.python_version(), "platform": platform.platform(), "cpus": os.cpu_count(), "load": load}
+    out = {"python": platform.python_version(), "platform": platform.platform(), "cpus": os.cpu_count(), "load": load}
+    if torch := sys.modules.get("torch"):
+        out |= {"torch": str(torch.__version__), "torch_threads": torch.get_num_threads()}
+    return out
 
 
 def _record(one: Paired) -> dict[str, Any]:
     first = next(iter(one.candidates))
     rows = {}
     for label, times in one.candidates.items():
-        median, low, high = one.ratio(label)
         rows[label] = {
             "seconds_per_unit": times.median,
             "units_per_second": times.rate,
             "repetitions": list(times.seconds),
-            f"{first}_is_faster_by": {"median": median, "least": low, "greatest": high},
+            "cpu_repetitions": list(times.cpu_seconds),
+            f"{first}_is_faster_by": dict(zip(_RATIO, one.ratio(label), strict=True)),
+            f"{first}_is_faster_by_cpu": dict(zip(_RATIO, one.ratio(label, cpu=True), strict=True)),
         }
     return {
         "name": one.name,
@@ -70,12 +76,13 @@ def _record(one: Paired) -> dict[str, Any]:
         "candidates": rows,
         "skipped": dict(one.skipped),
         "notes": list(one.notes),
+        "values": dict(one.values),
     }
 
 
 def _print(found: Sequence[Paired]) -> None:
     table = Table()
-    for name in ("", "candidate", "seconds per unit", "units per second", "ratio [least, greatest]"):
+    for name in ("", "candidate", "seconds per unit", "units per second", "ratio [least, greatest]", "ratio of CPU time"):
         table.add_column(name, justify="right" if name not in ("", "candidate") else "left")
     for one in found:
         first = next(iter(one.candidates))
@@ -86,11 +93,14 @@ def _print(found: Sequence[Paired]) -> None:
                 label,
                 _seconds(times.median),
                 f"{times.rate:,.0f}" if times.rate >= 100 else f"{times.rate:.2f}",
-                "" if label == first else f"{median:,.1f} x [{low:,.1f}, {high:,.1f}]",
+                "" if label == first else f"{median:,.2f} x [{low:,.2f}, {high:,.2f}]",
+                "" if label == first else f"{one.ratio(label, cpu=True)[0]:,.2f} x",
             )
         table.add_section()
     console = Console()
     console.print(table)
+    machine = ", ".join(f"{name} {value}" for name, value in _machine().items() if value is not None)
+    console.print(machine, highlight=False, markup=False, soft_wrap=True)
     for one in found:
         for label, reason in one.skipped.items():
             console.print(f"{one.name}: {label} skipped: {reason}", highlight=False, markup=False, soft_wrap=True)

@@ -33,9 +33,12 @@ class Measurement:
 
     Attributes:
         seconds: Seconds for one unit, of each repetition.
+        cpu_seconds: Processor seconds of this process for one unit, over all its threads: what a busy machine does not
+            change much.
     """
 
     seconds: tuple[float, ...]
+    cpu_seconds: tuple[float, ...] = ()
 
     @property
     def median(self) -> float:
@@ -58,6 +61,7 @@ class Paired:
         candidates: By name; the first is the one that the others are compared with.
         skipped: Candidates that could not run, with the reason.
         notes: What else was observed, such as that results agree.
+        values: The same as numbers.
     """
 
     name: str
@@ -65,14 +69,22 @@ class Paired:
     candidates: Mapping[str, Measurement]
     skipped: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    values: Mapping[str, float] = field(default_factory=dict)
 
-    def ratio(self, other: str) -> tuple[float, float, float]:
+    def ratio(self, other: str, *, cpu: bool = False) -> tuple[float, float, float]:
         """Return how many times the first candidate is faster than ``other``: median, least and greatest.
 
         Each repetition is compared with the one beside it; a common slowdown cancels.
+
+        Args:
+            other: A candidate.
+            cpu: Compare processor time instead of elapsed time.
         """
-        first = next(iter(self.candidates.values()))
-        pairs = zip(first.seconds, self.candidates[other].seconds, strict=True)
+        first, second = next(iter(self.candidates.values())), self.candidates[other]
+        if cpu:
+            pairs = zip(first.cpu_seconds, second.cpu_seconds, strict=True)
+        else:
+            pairs = zip(first.seconds, second.seconds, strict=True)
         ratios = sorted(theirs / max(ours, 1e-12) for ours, theirs in pairs)
         return statistics.median(ratios), ratios[0], ratios[-1]
 
@@ -108,22 +120,24 @@ def measure(
             progress(f"{name}: warming up {label}")
             candidate.work(candidate.prepare())
     times: dict[str, list[float]] = {label: [] for label in candidates}
+    cpu: dict[str, list[float]] = {label: [] for label in candidates}
     for number in range(repetitions):
         order = list(candidates) if number % 2 == 0 else list(candidates)[::-1]
         for label in order:
             progress(f"{name}: {label}, {number + 1} of {repetitions}")
             prepared = candidates[label].prepare()
             gc.collect()
-            started = time.perf_counter()
+            started, cpu_started = time.perf_counter(), time.process_time()
             units = candidates[label].work(prepared)
-            spent = time.perf_counter() - started
+            spent, cpu_spent = time.perf_counter() - started, time.process_time() - cpu_started
             if not units > 0:
                 raise ValueError(f"{name}: {label} did no unit of work")
             times[label].append(spent / units)
+            cpu[label].append(cpu_spent / units)
     return Paired(
         name,
         unit,
-        {label: Measurement(tuple(seconds)) for label, seconds in times.items()},
+        {label: Measurement(tuple(seconds), tuple(cpu[label])) for label, seconds in times.items()},
         dict(skipped or {}),
         notes,
     )
