@@ -42,7 +42,6 @@ def test_an_action_is_a_few_tokens_and_anything_can_be_read() -> None:
     tokenizer = load_causal_lm(str(FOLDER), device="cpu").tokenizer
     assert len(tokenizer.encode("go to cabinet 2")) == 2
     assert len(tokenizer.encode("move apple 1 to fridge 1")) <= 5
-    assert len(tokenizer.encode("Nothing happens.")) <= 2
     text = "Ünïcode 🙂 <0x41>\u2028 fridge 12345"
     assert tokenizer.decode(tokenizer.encode(text)) == text
 

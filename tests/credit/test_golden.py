@@ -116,8 +116,7 @@ def toy(golden, play, group_of):
     """The toy group of GiGPO and HGPO, and a column of its table in the order of its rows."""
     section = golden["gigpo_hgpo_toy"]
     trajectories = [
-        play([1] * len(case["states"]), case["R"], anchors=case["states"])
-        for case in section["trajectories"].values()
+        play([1] * len(case["states"]), case["R"], anchors=case["states"]) for case in section["trajectories"].values()
     ]
 
     def column(name):

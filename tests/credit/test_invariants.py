@@ -131,7 +131,9 @@ def test_4_a_constant_on_all_costs_changes_nothing(path, constant, advantage):
 def test_5_the_scale_of_costs_changes_nothing(path, scale, advantage):
     costs, last, tokens = path
     expected = weigh(progress_deltas(costs, last), tokens, advantage)
-    np.testing.assert_allclose(weigh(progress_deltas(costs * scale, last * scale), tokens, advantage), expected, **CLOSE)
+    np.testing.assert_allclose(
+        weigh(progress_deltas(costs * scale, last * scale), tokens, advantage), expected, **CLOSE
+    )
 
 
 @given(paths(), st.integers(1, 30_000))
@@ -202,9 +204,7 @@ def test_10_an_invalid_answer_resets_its_own_group_only(data, play, group_of):
             if number == broken:
                 np.testing.assert_array_equal(after.credits[number][i].advantages, plain[i])
             else:
-                np.testing.assert_array_equal(
-                    after.credits[number][i].advantages, before.credits[number][i].advantages
-                )
+                np.testing.assert_array_equal(after.credits[number][i].advantages, before.credits[number][i].advantages)
                 assert (after.credits[number][i].advantages != plain[i]).any()
     assert after.kept == {"invalid_group": len(groups[broken])}
 

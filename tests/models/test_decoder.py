@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from agentgym_ttg.models import decoder as module
+from agentgym_ttg.models import cached_decoder as module
 from agentgym_ttg.models.decoder import CachedDecoder, Decoded, Decoder, DecodeRequest, ReencodingDecoder, make_decoder
 
 VOCAB = 120

@@ -43,7 +43,7 @@ class AssetConfig:
     """Level of the built-in games."""
     demonstrations: int = 6000
     """Expert episodes to clone."""
-    stumble: float = 0.1
+    stumble: float = 0.0
     """Share of steps at which the expert names a wrong thing first; refused steps are not cloned, what follows is."""
     stray_episodes: int = 60
     """Episodes of an expert that errs half the time, read only for the tokenizer: what the games answer off the way."""
