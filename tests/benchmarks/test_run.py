@@ -1,6 +1,7 @@
 import json
 import resource
 import signal
+import sys
 import time
 
 import pytest
@@ -341,3 +342,20 @@ def test_the_built_in_games_are_labelled(tmp_path, capsys):
     assert results["split"] == "valid_seen"
     assert results["success_rate"] == 1.0
     assert len(results["task_types"]) == 6
+
+
+@pytest.mark.parametrize("method", ["deltattg", "react"])
+def test_what_is_not_installed_is_told_with_the_extra(method, tmp_path, monkeypatch, capsys):
+    class Nowhere:
+        def find_spec(self, name, path=None, target=None):
+            if name in ("torch", "trl", "transformers"):
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(sys, "meta_path", [Nowhere(), *sys.meta_path])
+    for name in ("torch", "trl", "transformers"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert main([*TOY[:2], "--method", method, "--model", "m", "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert 'pip install "agentgym-ttg[train]"' in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run").exists()

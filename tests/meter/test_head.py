@@ -225,6 +225,7 @@ def test_a_kill_during_a_save_leaves_the_old_meter(tmp_path, moment):
     with replace_folder(target) as fresh:
         (fresh / "meter.json").write_text("newer")
     assert (find_meter(target) / "meter.json").read_text() == "newer"
+    assert os.listdir(tmp_path) == ["meter"]  # what the killed save left is gone
 
 
 @pytest.mark.parametrize("target", ["steps", "outcome", "normalized"])

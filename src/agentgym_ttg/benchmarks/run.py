@@ -68,8 +68,10 @@ def execute(config: RunConfig, *, program: str = "python -m agentgym_ttg.benchma
         config = setup.config
         out = Path(config.out) if config.out else _new_folder(config)
         if setup.method.kind == "train":
-            from .train import train
+            from .train import require_training, train
 
+            require_training()
+            setup.prompt()
             with _folder(setup, out, program) as folder:
                 return train(setup, folder)
         policy = setup.policy()  # before there is a folder: a model that does not load leaves none behind

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from agentgym_ttg.agents.policies.base import SamplingParams
+from agentgym_ttg.core.errors import MissingDependencyError
 
 from .console import StageProgress
 from .evaluate import Evaluation
 from .run_folder import RunFolder
 from .setup import Setup
 
-__all__ = ["train"]
+__all__ = ["require_training", "train"]
+
+
+def require_training() -> None:
+    """Check that what trains is installed, before there is a run folder.
+
+    Raises:
+        MissingDependencyError: If the extra ``train`` is not installed.
+    """
+    try:
+        importlib.import_module("trl")
+        importlib.import_module("torch")
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(error.name or "torch", "train", "training a method") from error
 
 
 def train(setup: Setup, folder: RunFolder) -> dict[str, Any]:

@@ -41,6 +41,13 @@ ENVIRONMENTS: dict[str, EnvInfo] = {
             ("train", "valid_seen", "valid_unseen"),
             "valid_seen",
         ),
+        EnvInfo(
+            "agentgym_ttg/PaperSearchQA-v0",
+            "agentgym_ttg.envs.papersearchqa.env:PaperSearchQAEnv",
+            "questions answered by searching biomedical abstracts; built-in, or published data by data_dir",
+            ("train", "test"),
+            "test",
+        ),
     )
 }
 

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from agentgym_ttg.core.errors import ConfigError
+
 from .config import MeterConfig
 from .head import HeadMeter, collate, length_batches
 from .labels import Label
@@ -97,6 +99,11 @@ def train_heads(
             best = {"loss": found["loss"], "epoch": epoch, "state": copy.deepcopy(network.state_dict())}
         progress("head", (epoch + 1) * updates, total, found)
         _save_state(saved, network, optimizer, schedule, history, best)
+    if best["state"] is None:
+        raise ConfigError(
+            f"the meter's training diverged: no epoch had a finite validation loss; lower learning_rate "
+            f"(now {config.learning_rate:g}) or max_grad_norm"
+        )
     network.load_state_dict(best["state"])
     network.eval()
     return history

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
@@ -32,8 +33,9 @@ def replace_folder(target: Path) -> Iterator[Path]:
     target = target.absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
     _mend(target)
+    for abandoned in target.parent.glob(f".{glob.escape(target.name)}.new-*"):  # of saves that were killed
+        shutil.rmtree(abandoned, ignore_errors=True)
     fresh = target.with_name(f".{target.name}.new-{os.getpid()}")
-    shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     try:
         yield fresh

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -115,10 +116,10 @@ class HeadNetwork(nn.Module):
         return self.value_head(read).squeeze(-1), self.completion_head(read).squeeze(-1)
 
 
-class Reading(BaseModel):
-    """One window of one trajectory, as a row of a batch."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One window of one trajectory (by its index), as a row of a batch."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, frozen=True)
     trajectory: int
     window: Window
 

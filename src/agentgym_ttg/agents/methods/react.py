@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentgym_ttg.core.errors import ConfigError
+from agentgym_ttg.core.errors import ConfigError, MissingDependencyError
 
 from ..policies.base import Policy
 from .base import Method, PolicySettings
@@ -32,6 +32,11 @@ def model_policy(settings: PolicySettings) -> Policy:
             "this method needs a model: --model FOLDER-OR-HUB-ID for a local one, or --base-url URL (and --model NAME "
             "where it serves several) for an OpenAI-compatible server"
         )
+    try:
+        import torch  # noqa: F401 - so that what is missing is told with the extra that brings it
+        import transformers  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(error.name or "torch", "train", "running a local model") from error
     from ..policies.hf import HFPolicy
 
     return HFPolicy(settings.model, dtype=settings.dtype, device=settings.device)

@@ -45,7 +45,12 @@ def show_trajectory(trajectory: Trajectory, *, opened: bool = False) -> Html:
         if any(_value(turn, name) is not None for turn in turns)
     ]
     estimated = any(isinstance(turn.metadata.get("estimate"), dict) for turn in turns)
-    titles = {"cost": "cost", "delta": "Δ", "weight": "weight", "advantage": "advantage"}
+    titles = {
+        "cost": "cost" if estimated else "estimated cost",
+        "delta": "Δ",
+        "weight": "weight",
+        "advantage": "advantage",
+    }
     head = element(
         "tr",
         *(element("th", name) for name in ("step", "observation and action", "tokens")),

@@ -82,7 +82,14 @@ def _record(one: Paired) -> dict[str, Any]:
 
 def _print(found: Sequence[Paired]) -> None:
     table = Table()
-    for name in ("", "candidate", "seconds per unit", "units per second", "ratio [least, greatest]", "ratio of CPU time"):
+    for name in (
+        "",
+        "candidate",
+        "seconds per unit",
+        "units per second",
+        "ratio [least, greatest]",
+        "ratio of CPU time",
+    ):
         table.add_column(name, justify="right" if name not in ("", "candidate") else "left")
     for one in found:
         first = next(iter(one.candidates))

@@ -15,6 +15,7 @@ __all__ = ["clip", "content_spans", "share_budget", "show"]
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _MARK = re.compile(r"<(?=/?(?:think|search|information|answer|tool_call)\b)", re.IGNORECASE)
 _SPAN_WORD = re.compile(r"[^\W_](?:[\w'’+/:;()-]*[^\W_)])?\)?|[.,;:!?]")
+_ASKING = frozenset("belong belongs called find found give given known made name named used".split())
 _FIRST_CUT = 12  # characters for each token kept before the tokenizer looks at a text
 
 
@@ -79,12 +80,12 @@ def content_spans(text: str, most: int = 12) -> list[str]:
     """Return the runs of words between stop words and punctuation, in order, each once.
 
     >>> content_spans("Which drug class does metformin belong to?")
-    ['drug class', 'metformin', 'belong']
+    ['drug class', 'metformin']
     """
     spans: dict[str, None] = {}
     run: list[str] = []
     for word in [*_SPAN_WORD.findall(text), "."]:
-        if word.lower() in STOPWORDS or word in ".,;:!?":
+        if word.lower() in STOPWORDS | _ASKING or word in ".,;:!?":
             if run:
                 spans[" ".join(run)] = None
             run = []

@@ -27,6 +27,7 @@ __all__ = ["DATA_VARIABLE", "PaperSearchQAEnv"]
 DATA_VARIABLE = "PAPERSEARCHQA_DATA"
 _SEARCHES = {"train": 2, "test": 5}
 _SPARE_STEPS = 3  # the answer, and two messages that go wrong
+_MOST_ANSWERS = 8  # that are offered to scripted policies
 _LAST = "No searches are left: give the answer now."
 _NO_HIT = "No document matches."
 
@@ -138,9 +139,6 @@ class PaperSearchQAEnv(MultiTurnEnv):
         ids = tuple(self.data.split(split))
         return TaskSet(split, ids, source=self.data.name, content_hash=self.data.hashes[split])
 
-    def _data_hash(self) -> str:
-        return self.data.hashes[self.split]
-
     @property
     def _now(self) -> _State:
         assert self._state is not None
@@ -210,7 +208,7 @@ class PaperSearchQAEnv(MultiTurnEnv):
         answers.pop("", None)
         if not answers and not actions:
             answers = dict.fromkeys(asked or ["unknown"])
-        return actions + [f"<answer>{answer}</answer>" for answer in answers]
+        return actions + [f"<answer>{answer}</answer>" for answer in list(answers)[-_MOST_ANSWERS:]]
 
     def _expert_message(self) -> str:
         state = self._now

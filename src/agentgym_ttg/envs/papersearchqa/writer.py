@@ -199,8 +199,8 @@ class _Writer:
     def _fill(self, text: str, fact: Fact, key: tuple[object, ...], **more: str) -> str:
         field = RELATIONS[fact.relation].field
         values = {
-            "n": str(40 + self.dice.number("n", *key) % 900),
-            "m": str(2 + self.dice.number("m", *key) % 30),
+            "n": str(40 + self.dice.number("n", text, *key) % 900),
+            "m": str(2 + self.dice.number("m", text, *key) % 30),
             "Field": field,
             "field": field.lower(),
             "s": fact.subject,
