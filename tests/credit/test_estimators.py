@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym_ttg.core import TrajectoryGroup
@@ -53,6 +53,7 @@ def trajectories(draw, play):
 
 
 @every_estimator
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_the_order_of_trajectories_does_not_matter(estimator, data, play):
     found = data.draw(st.lists(trajectories(play), min_size=1, max_size=6))
@@ -66,6 +67,7 @@ def test_the_order_of_trajectories_does_not_matter(estimator, data, play):
 
 
 @every_estimator
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_broken_trajectories_are_left_out_of_their_group(estimator, data, play):
     found = data.draw(st.lists(trajectories(play), min_size=1, max_size=6))
@@ -101,6 +103,7 @@ def test_a_group_of_broken_or_empty_trajectories_is_all_zero(estimator, play, gr
     assert report.metrics["zero_variance_groups"] == 1
 
 
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_dapo_without_overlong_shaping_is_grpo(data, play):
     group = TrajectoryGroup("task", data.draw(st.lists(trajectories(play), min_size=1, max_size=5)))
@@ -169,7 +172,7 @@ def test_trainable_tokens_can_be_given(play, group_of):
 
 @pytest.mark.parametrize("answer", [[], [StepSignal(np.zeros(3)), StepSignal(np.zeros(2))]])
 def test_a_signal_that_does_not_fit_is_an_error(play, group_of, answer):
-    with pytest.raises(ValueError, match="expected a (signal|delta) for each"):
+    with pytest.raises(ValueError, match=r"expected a (signal|delta) for each"):
         DeltaTTG(lambda asked: answer)(group_of(play([1, 2], 1.0), play([1, 2], 0.0)))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym_ttg.credit import (
@@ -147,6 +147,7 @@ def test_an_unusable_count_is_rewarded_like_an_unreadable_answer(broken):
     assert prediction_reward((False, broken), (False, None)) == 1, "not looked at where the state is lost"
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.floats(0, 1e9), st.floats(0, 1e9), st.sampled_from(["linear", "ratio"]))
 def test_token_accuracy_is_best_where_the_estimate_is_right(predicted, actual, form):
     assert 0 <= token_accuracy(predicted, actual, form=form) <= 1
@@ -155,6 +156,7 @@ def test_token_accuracy_is_best_where_the_estimate_is_right(predicted, actual, f
     assert prediction_reward((True, predicted), (True, actual), form=form) >= 0.2, "the class counts first"
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.floats(0, 20), st.floats(-5, 5))
 def test_the_loss_is_bounded_where_the_ratio_runs_away(ratio, advantage):
     loss = float(clip_loss([ratio], [advantage])[0])
@@ -166,6 +168,7 @@ def test_the_loss_is_bounded_where_the_ratio_runs_away(ratio, advantage):
         assert -1.28 * advantage - 1e-12 <= loss <= 0
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=6), st.data())
 def test_every_trainable_token_has_its_steps_value(values, data):
     steps = data.draw(st.lists(st.integers(-1, len(values) - 1), max_size=20))

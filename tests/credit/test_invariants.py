@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym_ttg.credit import (
@@ -65,6 +65,7 @@ def exact_weights(shares, tokens, cap):
     return [float(u) if n else 1.0 for u, n in zip(cut, tokens, strict=True)]
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(amounts, st.integers(0, 999)), min_size=1, max_size=12), caps)
 def test_weights_are_those_of_exact_arithmetic(pairs, cap):
     shares, tokens = np.array(pairs).T
@@ -72,6 +73,7 @@ def test_weights_are_those_of_exact_arithmetic(pairs, cap):
     np.testing.assert_allclose(found, exact_weights(shares, tokens, cap), **CLOSE)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(amounts, st.integers(0, 999)), min_size=1, max_size=12), caps, st.floats(1e-9, 1e9))
 def test_weights_keep_order_and_ignore_the_scale_of_shares(pairs, cap, scale):
     shares, tokens = np.array(pairs).T
@@ -82,6 +84,7 @@ def test_weights_keep_order_and_ignore_the_scale_of_shares(pairs, cap, scale):
     assert (np.diff(ordered) >= -1e-12 * cap).all()
 
 
+@settings(max_examples=50, deadline=None)
 @given(steps(), st.floats(-10, 10), rhos, st.booleans())
 def test_shares_are_a_distribution(step, advantage, rho, sign_aware):
     changes, _ = step
@@ -90,6 +93,7 @@ def test_shares_are_a_distribution(step, advantage, rho, sign_aware):
     assert (shares >= rho / len(shares) * (1 - 1e-12)).all()
 
 
+@settings(max_examples=50, deadline=None)
 @given(steps(), signs, rhos, caps)
 def test_1_the_sum_over_tokens_and_the_sign_are_kept(step, advantage, rho, cap):
     changes, tokens = step
@@ -99,6 +103,7 @@ def test_1_the_sum_over_tokens_and_the_sign_are_kept(step, advantage, rho, cap):
     assert (per_token * np.sign(advantage) >= 0).all()
 
 
+@settings(max_examples=50, deadline=None)
 @given(steps(), signs, rhos, caps)
 def test_2_what_is_grpo_is_exactly_grpo(step, advantage, rho, cap):
     changes, tokens = step
@@ -110,6 +115,7 @@ def test_2_what_is_grpo_is_exactly_grpo(step, advantage, rho, cap):
     np.testing.assert_array_equal(weigh(equal, tokens, advantage, rho, cap), ones)
 
 
+@settings(max_examples=50, deadline=None)
 @given(steps(), signs, rhos, caps, st.randoms(use_true_random=False))
 def test_3_permuting_steps_permutes_the_weights(step, advantage, rho, cap, random):
     changes, tokens = step
@@ -119,6 +125,7 @@ def test_3_permuting_steps_permutes_the_weights(step, advantage, rho, cap, rando
     np.testing.assert_allclose(weigh(changes[order], tokens[order], advantage, rho, cap), expected, **CLOSE)
 
 
+@settings(max_examples=50, deadline=None)
 @given(paths(), st.integers(0, 10**6), signs)
 def test_4_a_constant_on_all_costs_changes_nothing(path, constant, advantage):
     costs, last, tokens = path
@@ -127,6 +134,7 @@ def test_4_a_constant_on_all_costs_changes_nothing(path, constant, advantage):
     np.testing.assert_array_equal(weigh(shifted, tokens, advantage), expected)
 
 
+@settings(max_examples=50, deadline=None)
 @given(paths(), st.floats(1e-6, 1e6), signs)
 def test_5_the_scale_of_costs_changes_nothing(path, scale, advantage):
     costs, last, tokens = path
@@ -136,6 +144,7 @@ def test_5_the_scale_of_costs_changes_nothing(path, scale, advantage):
     )
 
 
+@settings(max_examples=50, deadline=None)
 @given(paths(), st.integers(1, 30_000))
 def test_6_the_outcome_changes_the_last_delta_only(path, failure_cost):
     costs, _, _ = path
@@ -148,6 +157,7 @@ def test_6_the_outcome_changes_the_last_delta_only(path, failure_cost):
     assert ends[0].sum() == min(costs[0], failure_cost), "the sum telescopes"
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.floats(-100, 100), st.integers(1, 50)), min_size=1, max_size=16))
 def test_7_advantages_of_all_actions_sum_to_zero(pairs):
     rewards, counts = np.array(pairs).T
@@ -159,6 +169,7 @@ def test_7_advantages_of_all_actions_sum_to_zero(pairs):
     assert (np.sign(advantages[np.argsort(rewards)]) == np.sort(np.sign(advantages))).all(), "in the rewards' order"
 
 
+@settings(max_examples=50, deadline=None)
 @given(steps(), signs, rhos, caps)
 def test_8_weights_are_bounded(step, advantage, rho, cap):
     changes, tokens = step
@@ -172,6 +183,7 @@ def test_8_weights_are_bounded(step, advantage, rho, cap):
     assert weights[spoken].min() >= floor * (1 - 1e-9)
 
 
+@settings(max_examples=50, deadline=None)
 @given(steps(), rhos)
 def test_9_an_advantage_looks_at_deltas_of_its_own_sign_only(step, rho):
     changes, _ = step
@@ -182,6 +194,7 @@ def test_9_an_advantage_looks_at_deltas_of_its_own_sign_only(step, rho):
     )
 
 
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_10_an_invalid_answer_resets_its_own_group_only(data, play, group_of):
     groups, signals = [], []
@@ -209,6 +222,7 @@ def test_10_an_invalid_answer_resets_its_own_group_only(data, play, group_of):
     assert after.kept == {"invalid_group": len(groups[broken])}
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 5000), max_size=30))
 def test_tokens_to_go_are_those_from_each_action_on(tokens):
     found = token_to_go(tokens)
@@ -216,6 +230,7 @@ def test_tokens_to_go_are_those_from_each_action_on(tokens):
     assert found.dtype == np.float64
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(0, 1e300), min_size=1, max_size=12), st.floats(0, 1e300), signs)
 def test_costs_of_any_size_give_finite_weights(costs, last, advantage):
     weights = weigh(progress_deltas(costs, last), np.full(len(costs), 7), advantage)

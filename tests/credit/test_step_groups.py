@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym_ttg.core import TrajectoryGroup
@@ -45,6 +45,7 @@ def returns_of(group, gamma=0.95):
     ]
 
 
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_gigpo_is_its_definition(data, play):
     group = data.draw(groups(play))
@@ -57,13 +58,13 @@ def test_gigpo_is_its_definition(data, play):
         np.testing.assert_allclose(found[i][t], expected, **CLOSE)
 
 
-@pytest.mark.parametrize("drop_zeros", [True, False])
-@pytest.mark.parametrize("base_group", [True, False])
-@pytest.mark.parametrize(("weight_base", "alpha"), [("k+1", 1.0), ("k", 1.0), ("k+1", 0.0), ("k", 2.0)])
+@settings(max_examples=80, deadline=None)
 @given(data=st.data())
-def test_hgpo_is_its_definition(drop_zeros, base_group, weight_base, alpha, data, play):
+def test_hgpo_is_its_definition(data, play):
     group = data.draw(groups(play))
     length = data.draw(st.integers(0, 3))
+    drop_zeros, base_group = data.draw(st.booleans()), data.draw(st.booleans())
+    weight_base, alpha = data.draw(st.sampled_from(["k+1", "k"])), data.draw(st.sampled_from([0.0, 1.0, 2.0]))
     returns, episode = returns_of(group), GRPO()(group)
     steps = [(i, t) for i, trajectory in enumerate(group) for t in range(len(trajectory))]
 
@@ -89,6 +90,7 @@ def test_hgpo_is_its_definition(drop_zeros, base_group, weight_base, alpha, data
 
 
 @pytest.mark.parametrize("estimator", [GiGPO(), GiGPO(mode="mean_norm"), HGPO(), HGPO(base_group=True)])
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_names_of_states_do_not_matter(estimator, data, play):
     group = data.draw(groups(play))
@@ -100,6 +102,7 @@ def test_names_of_states_do_not_matter(estimator, data, play):
         np.testing.assert_allclose(renamed, original, rtol=1e-12, atol=1e-12)
 
 
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_the_scale_of_rewards_is_the_scale_of_centred_advantages(data, play):
     group = data.draw(groups(play))
@@ -114,6 +117,7 @@ def test_the_scale_of_rewards_is_the_scale_of_centred_advantages(data, play):
             np.testing.assert_allclose(found, 10 * original, **CLOSE)
 
 
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3, 0.7, 1.0]), st.sampled_from(["x", "y", None])), max_size=12),
     st.randoms(use_true_random=False),
@@ -155,6 +159,7 @@ def test_returns_are_discounted(play):
     assert discounted_returns(trajectory, 0.5).tolist() == [2.0, 2.0, 4.0]
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.text("ab ", max_size=8), max_size=8), st.floats(0.3, 1.0), st.randoms(use_true_random=False))
 def test_similar_anchors_do_not_depend_on_order(anchors, ratio, shuffler):
     shuffled = list(anchors)

@@ -96,7 +96,8 @@ def trained(tiny_lm, corridor, tmp_path_factory):
         refine={"steps": 2, "group_size": 4, "histories_per_step": 2, "learning_rate": 1e-4},
     )
     stages = []
-    report = train_meter(corridor(24), config, folder, lambda stage, done, total, found: stages.append((stage, found)))
+    recordings = corridor(24, policies=("good", "good", "noisy"))
+    report = train_meter(recordings, config, folder, lambda stage, done, total, found: stages.append((stage, found)))
     return folder, report, stages
 
 
@@ -107,7 +108,7 @@ def test_fine_tuning_and_refinement_give_a_meter_that_answers(trained, corridor)
     losses = [found["loss"] for stage, found in stages if stage == "sft" and "loss" in found]
     assert np.mean(losses[-3:]) < 0.5 * losses[0]
     assert report.test.meter.invalid < 0.2
-    assert report.test.meter.token_accuracy > 0
+    assert report.test.meter.token_accuracy > 0.1
     scorer = load_meter(folder, device="cpu")
     estimates = [e for row in scorer.score(corridor(2, seed=8)) for e in row]
     assert sum(e.valid for e in estimates) > 0.8 * len(estimates)
@@ -123,6 +124,9 @@ def test_only_answer_tokens_are_in_the_loss(tiny_lm, corridor, monkeypatch, tmp_
         def __init__(self, train_dataset, args, **_):
             seen.extend(train_dataset)
             assert args.completion_only_loss
+
+        def remove_callback(self, callback):
+            pass
 
         def train(self, **_):
             raise KeyboardInterrupt

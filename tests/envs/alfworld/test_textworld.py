@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from agentgym_ttg.core.errors import DataError, MissingDependencyError
 from agentgym_ttg.envs.alfworld.builtin import generate_game, to_game_file
 from agentgym_ttg.envs.alfworld.engine import Game, Variant
 from agentgym_ttg.envs.alfworld.experts import SearchingExpert
-from agentgym_ttg.envs.alfworld.textworld_engine import TextWorldEpisode, TextWorldGame, game_data
+from agentgym_ttg.envs.alfworld.textworld_engine import TextWorldEpisode, TextWorldGame, game_data, require_alfworld
 
 from .conftest import small
 
@@ -125,3 +127,15 @@ def test_a_file_without_rules_is_refused(tmp_path: Path) -> None:
     content = {"pddl_domain": "", "grammar": "", "pddl_problem": game.problem_text}
     with pytest.raises(DataError, match="no grammar"):
         TextWorldGame.from_data(content)
+
+
+def test_the_official_package_does_not_decide_where_games_come_from(monkeypatch):
+    """Importing it sets ``$ALFWORLD_DATA``, which would turn later built-in environments into official ones."""
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    pytest.importorskip("alfworld", reason="the extra 'alfworld' is not installed")
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    require_alfworld.cache_clear()
+    for module in [name for name in sys.modules if name.split(".")[0] == "alfworld"]:
+        monkeypatch.delitem(sys.modules, module)
+    require_alfworld()
+    assert "ALFWORLD_DATA" not in os.environ

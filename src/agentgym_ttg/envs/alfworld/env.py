@@ -96,8 +96,8 @@ class ALFWorldEnv(MultiTurnEnv):
         return self.games.content_hash(self.split)
 
     def _begin(self, task: Task) -> str:
-        game = self.games.load(task.id)
-        episode = self._start(game)
+        game = self._load(task.id)
+        episode = game.start()
         expert = None
         if self.expert:
             expert = SearchingExpert.for_game(game)
@@ -105,14 +105,16 @@ class ALFWorldEnv(MultiTurnEnv):
         self._state = _State(game, episode, expert)
         return episode.observation
 
-    def _start(self, game: Game) -> Episode:
+    def _load(self, task_id: str) -> Game:
+        """Return the game for the chosen engine; both engines' games have the same face."""
         if self.engine == "native":
-            return game.start()
+            return self.games.load(task_id)
         from .textworld_engine import TextWorldGame
 
         if isinstance(self.games, OfficialData):
-            return TextWorldGame.from_file(self.games.path(game.id), game_id=game.id).start()  # type: ignore[return-value]
-        return TextWorldGame.from_game(game).start()  # type: ignore[return-value]
+            # Read by the official engine alone, which also plays rules that the native one refuses.
+            return TextWorldGame.from_file(self.games.path(task_id), game_id=task_id)  # type: ignore[return-value]
+        return TextWorldGame.from_game(self.games.load(task_id))  # type: ignore[return-value]
 
     @property
     def _now(self) -> _State:

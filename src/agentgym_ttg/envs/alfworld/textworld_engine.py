@@ -15,20 +15,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from agentgym_ttg.core.errors import DataError, EngineError, MissingDependencyError
 
+from .data import DATA_VARIABLE
 from .engine import Game, Goal, StepOutcome, TaskType, goal_sentences, read_problem
 from .engine.domain import goal_sentence_of
 
 __all__ = ["TextWorldEpisode", "TextWorldGame", "game_data", "require_alfworld"]
 
 _starting = threading.Lock()
+
+
+@contextmanager
+def _data_variable_kept() -> Iterator[None]:
+    """Undo what importing ``alfworld`` does to ``$ALFWORLD_DATA``, which settles where games come from here."""
+    before = os.environ.get(DATA_VARIABLE)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(DATA_VARIABLE, None)
+        else:
+            os.environ[DATA_VARIABLE] = before
 
 
 @lru_cache(maxsize=1)
@@ -39,9 +55,10 @@ def require_alfworld() -> Callable[[], Any]:
         MissingDependencyError: if they are not installed.
     """
     try:
-        import textworld
-        from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
-        from textworld.envs.pddl import PddlEnv
+        with _data_variable_kept():
+            import textworld
+            from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
+            from textworld.envs.pddl import PddlEnv
     except ImportError as error:
         raise MissingDependencyError("alfworld", "alfworld", "the official TextWorld engine") from error
 
@@ -62,7 +79,8 @@ def game_data(game: Game) -> dict[str, Any]:
         DataError: if the game's problem text was not kept, or the installed package has no such variant.
     """
     try:
-        from alfworld.info import ALFRED_PDDL_PATH, ALFRED_TWL2_PATH
+        with _data_variable_kept():
+            from alfworld.info import ALFRED_PDDL_PATH, ALFRED_TWL2_PATH
     except ImportError as error:
         raise MissingDependencyError("alfworld", "alfworld", "writing a game file for TextWorld") from error
     if not game.problem_text:
