@@ -2,8 +2,8 @@
 
     python scripts/make_browsecomp_builtin.py [FOLDER]
 
-Each query joins four constraints: a scholar born in a town on a certain river, who worked at an institute founded by a
-certain person, won the prize that a certain company pays for, and is asked for the title of the book. For each scholar
+Each query joins three constraints: a scholar born in a town on a certain river, who worked at an institute founded by a
+certain person, won the prize that a certain company pays for; the title of the book is asked for. For each scholar
 asked for there are three others who fail exactly one constraint. The output is the same on every machine.
 """
 
@@ -14,6 +14,7 @@ import lzma
 import random
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 from agentgym_ttg.envs.browsecompplus.obfuscation import conceal
 
@@ -21,12 +22,26 @@ CANARY = "agentgym_ttg BrowseComp-Plus built-in set. This data is for evaluation
 QUERIES, FILLERS = 24, 18
 TOWNS, INSTITUTES, PRIZES = 60, 36, 36
 FIELDS = ["glaciology", "harmonics", "botany", "lexicography", "optics", "seismology", "numismatics", "hydrology"]
-FOUNDING = {
-    "town": "{name} is a town in the {region} of Velmar, on the river {river}. It is known for the {festival}, held each {month}.",
-    "institute": "The {name} is a research institute in Velmar. It was founded in {year} by {founder}, and keeps a library of {count} volumes.",
-    "prize": "The {name} is awarded every {gap} years in Velmar. Its prize money is paid by {sponsor}, which deals in {goods}.",
-    "scholar": "{name} (born {year}) was a scholar of {field} from Velmar, a native of {town}. {name} worked for {span} years at the {institute}, and received the {prize} in {won}.",
-    "book": "{title} is a book on {field}, written by {name} and printed in {printed}. Its {count} pages were translated twice.",
+TEXTS = {
+    "town": (
+        "{name} is a town in the {region} of Velmar, on the river {river}. "
+        "It is known for the {festival}, held each {month}."
+    ),
+    "institute": (
+        "The {name} is a research institute in Velmar. It was founded in {year} by {founder}, "
+        "and keeps a library of {count} volumes."
+    ),
+    "prize": (
+        "The {name} is awarded every {gap} years in Velmar. Its prize money is paid by {sponsor}, which deals in {goods}."
+    ),
+    "scholar": (
+        "{name} (born {year}) was a scholar of {field} from Velmar, a native of {town}. "
+        "{name} worked for {span} years at the {institute}, and received the {prize} in {won}."
+    ),
+    "book": (
+        "{title} is a book on {field}, written by {name} and printed in {printed}. "
+        "Its {count} pages were translated twice."
+    ),
 }
 
 
@@ -43,20 +58,31 @@ def main(folder: Path) -> None:
     towns = [(names.make("town"), rivers[number % len(rivers)]) for number in range(TOWNS)]
     for name, river in towns:
         festival = f"{rng.choice(festivals)} festival"
-        values = dict(name=name, region=rng.choice(regions), river=river, festival=festival, month=rng.choice(months))
-        texts.append((f"town {name}", name, FOUNDING["town"].format(**values)))
+        values = {
+            "name": name,
+            "region": rng.choice(regions),
+            "river": river,
+            "festival": festival,
+            "month": rng.choice(months),
+        }
+        texts.append((f"town {name}", name, TEXTS["town"].format(**values)))
     institutes = []
     for _ in range(INSTITUTES):
         name, founder = f"{names.make('place')} Institute", names.person()
         institutes.append((name, founder))
-        values = dict(name=name, year=rng.randint(1790, 1890), founder=founder, count=rng.randint(9, 90) * 1000)
-        texts.append((f"institute {name}", name, FOUNDING["institute"].format(**values)))
+        values = {"name": name, "year": rng.randint(1790, 1890), "founder": founder, "count": rng.randint(9, 90) * 1000}
+        texts.append((f"institute {name}", name, TEXTS["institute"].format(**values)))
     prizes = []
     for _ in range(PRIZES):
         name, sponsor = f"{names.make('place')} Prize", f"{names.make('place')} Company"
         prizes.append((name, sponsor))
-        values = dict(name=name, gap=rng.choice(["two", "three", "four"]), sponsor=sponsor, goods=rng.choice(goods))
-        texts.append((f"prize {name}", name, FOUNDING["prize"].format(**values)))
+        values = {
+            "name": name,
+            "gap": rng.choice(["two", "three", "four"]),
+            "sponsor": sponsor,
+            "goods": rng.choice(goods),
+        }
+        texts.append((f"prize {name}", name, TEXTS["prize"].format(**values)))
 
     taken: set[tuple[str, str, str]] = set()
     queries = []
@@ -67,11 +93,24 @@ def main(folder: Path) -> None:
         field = rng.choice(FIELDS)
         born = rng.randint(1880, 1930)
         title = f"The {names.make('place')} {rng.choice(['Ledger', 'Meridian', 'Almanac', 'Catalogue', 'Survey'])}"
-        values = dict(name=name, year=born, field=field, town=town, span=rng.randint(4, 30), won=born + rng.randint(35, 60))
-        values |= dict(institute=institutes[institute][0], prize=prizes[prize][0])
-        texts.append((f"scholar {name}", name, FOUNDING["scholar"].format(**values)))
-        book = dict(title=title, field=field, name=name, printed=born + rng.randint(30, 60), count=rng.randint(120, 700))
-        texts.append((f"book {title}", title, FOUNDING["book"].format(**book)))
+        values = {
+            "name": name,
+            "year": born,
+            "field": field,
+            "town": town,
+            "span": rng.randint(4, 30),
+            "won": born + rng.randint(35, 60),
+        }
+        values |= {"institute": institutes[institute][0], "prize": prizes[prize][0]}
+        texts.append((f"scholar {name}", name, TEXTS["scholar"].format(**values)))
+        book = {
+            "title": title,
+            "field": field,
+            "name": name,
+            "printed": born + rng.randint(30, 60),
+            "count": rng.randint(120, 700),
+        }
+        texts.append((f"book {title}", title, TEXTS["book"].format(**book)))
         return name, town, title
 
     def other(count: int, but: int) -> int:
@@ -92,8 +131,8 @@ def main(folder: Path) -> None:
             ][attempt]
             scholar(*triple)
         query = (
-            f"A scholar from Velmar was born in a town on the river {river}, worked at the institute that was founded by "
-            f"{institutes[institute][1]}, and received the prize whose money is paid by the {prizes[prize][1]}. "
+            f"A scholar from Velmar was born in a town on the river {river}, worked at the institute that was founded "
+            f"by {institutes[institute][1]}, and received the prize whose money is paid by the {prizes[prize][1]}. "
             "What is the title of the book that this scholar wrote?"
         )
         evidence = [f"institute {institutes[institute][0]}", f"prize {prizes[prize][0]}", f"town {town}"]
@@ -125,9 +164,25 @@ def main(folder: Path) -> None:
 class Names:
     """Invented names, each once."""
 
-    STARTS = ["Bra", "Cor", "Dal", "Ely", "Fen", "Gor", "Hal", "Ith", "Jor", "Kel", "Lom", "Mir", "Nev", "Osk", "Pell"]
-    MIDDLES = ["a", "e", "i", "o", "u", "an", "en", "or", "al", "ist"]
-    ENDS = {
+    STARTS: ClassVar = [
+        "Bra",
+        "Cor",
+        "Dal",
+        "Ely",
+        "Fen",
+        "Gor",
+        "Hal",
+        "Ith",
+        "Jor",
+        "Kel",
+        "Lom",
+        "Mir",
+        "Nev",
+        "Osk",
+        "Pell",
+    ]
+    MIDDLES: ClassVar = ["a", "e", "i", "o", "u", "an", "en", "or", "al", "ist"]
+    ENDS: ClassVar = {
         "river": ["mere", "wen", "sk", "dra", "lis"],
         "town": ["stad", "burg", "wick", "holm", "ford"],
         "place": ["vane", "thorn", "rick", "moor", "gard"],

@@ -55,7 +55,9 @@ class Meter:
     def score(self, trajectories):
         self.calls += 1
         return [
-            [Estimate.invalid()] * len(t) if self.unreadable(t) else [Estimate(True, 50.0 / (k + 1)) for k in range(len(t))]
+            [Estimate.invalid()] * len(t)
+            if self.unreadable(t)
+            else [Estimate(True, 50.0 / (k + 1)) for k in range(len(t))]
             for t in trajectories
         ]
 

@@ -140,7 +140,7 @@ def test_micro_batches_do_not_change_the_result(actor_path: Path, tmp_path: Path
 
 
 def test_resumed_is_uninterrupted(actor_path: Path, tmp_path: Path) -> None:
-    whole, logged = train(actor_path, tmp_path / "a", updates=4, kl_coef=0.01)
+    whole, _logged = train(actor_path, tmp_path / "a", updates=4, kl_coef=0.01)
     train(actor_path, tmp_path / "b", updates=2, kl_coef=0.01)
     checkpoint = last_checkpoint(tmp_path / "b")
     assert checkpoint is not None

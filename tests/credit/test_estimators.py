@@ -112,7 +112,7 @@ def test_dapo_without_overlong_shaping_is_grpo(data, play):
 
 
 def test_dapo_prefers_the_shorter_of_two_successes(play, group_of):
-    group = group_of(play([30, 30], 1.0), play([10, 10], 1.0), play([5, 5], 0.0))
+    group = group_of(play([27, 27], 1.0), play([10, 10], 1.0), play([5, 5], 0.0))
     long, short, failed = (advantages[0] for advantages in DAPO(max_tokens=60)(group))
     assert short > long > failed
     with pytest.raises(ValueError, match="buffer"):
@@ -210,7 +210,7 @@ def test_metrics_say_what_was_kept_and_why(play, group_of):
 
     def signal(asked):
         return [
-            StepSignal(np.array([9.0, 0.0, 50.0])),  # of 100 tokens the first gets the most: at the cap
+            StepSignal(np.array([90.0, 0.0, 50.0])),  # of 100 tokens the first gets the most: at the cap
             StepSignal(np.array([-1.0, -3.0])),
             StepSignal(np.zeros(2), valid=False),
             *[StepSignal(np.ones(2)) for _ in range(len(asked) - 3)],

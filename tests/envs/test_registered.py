@@ -84,7 +84,7 @@ def test_the_spec_goes_through_json(env_id, wrap):
 
 
 def test_the_contract(env_id):
-    env = gym.make(env_id)
+    env = gym.make(env_id, max_steps=50)
     base = env.unwrapped
     assert isinstance(base, MultiTurnEnv)
     assert env.observation_space == env.action_space == Unicode()
@@ -105,7 +105,7 @@ def test_the_contract(env_id):
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text(st.characters(), max_size=40) | st.sampled_from(SCRAPS), max_size=8), st.integers(0, 99))
 def test_hostile_actions_never_raise_never_win_and_always_count(env_id, actions, seed):
-    env = gym.make(env_id)
+    env = gym.make(env_id, max_steps=50)
     env.reset(seed=seed)
     total = 0
     for action in actions:

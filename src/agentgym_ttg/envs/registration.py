@@ -48,6 +48,13 @@ ENVIRONMENTS: dict[str, EnvInfo] = {
             ("train", "test"),
             "test",
         ),
+        EnvInfo(
+            "agentgym_ttg/BrowseCompPlus-v0",
+            "agentgym_ttg.envs.browsecompplus.env:BrowseCompPlusEnv",
+            "questions that join several constraints, over a fixed corpus; built-in, or published data by data_dir",
+            ("test",),
+            "test",
+        ),
     )
 }
 

@@ -1,5 +1,7 @@
 """The built-in questions and abstracts."""
 
+import itertools
+
 import pytest
 
 from agentgym_ttg.envs._search import BM25
@@ -63,7 +65,7 @@ def test_no_pair_is_asked_for_in_both_splits(level):
             while source not in names:
                 source = source.rsplit(" ", 1)[0]
             chain = [source, *(hop.answer for hop in question.hops)]
-            pairs[split] |= {frozenset(pair) for pair in zip(chain, chain[1:], strict=False)}
+            pairs[split] |= {frozenset(pair) for pair in itertools.pairwise(chain)}
             pairs[split].add(frozenset((chain[0], chain[-1])))
     assert not pairs["train"] & pairs["test"]
 
@@ -88,17 +90,20 @@ def test_a_question_finds_a_gold_document_and_the_first_title_is_never_the_answe
         found = [hit.document for hit in index.search(question.question)]
         hits += bool(question.hops[0].gold & {document.id for document in found})
         titles += bool(found) and found[0].title.lower() in {name.lower() for name in question.golden_answers}
-    assert hits / len(questions) > 0.7 and titles == 0
+    assert hits / len(questions) > 0.7
+    assert titles == 0
 
 
 def test_the_table_is_well_formed():
     table = load_table()
-    assert len(table.facts) > 2000 and {fact.relation for fact in table.facts} == set(RELATIONS)
+    assert len(table.facts) > 2000
+    assert {fact.relation for fact in table.facts} == set(RELATIONS)
     for fact in table.facts:
         assert not set("{}<>|=") & set(fact.subject + fact.object)
     for relation in RELATIONS.values():
         for wording in relation.statements:
-            assert wording.format(s="S0", o="O0").count("S0") >= 1 and "O0" in wording.format(s="S0", o="O0")
+            assert wording.format(s="S0", o="O0").count("S0") >= 1
+            assert "O0" in wording.format(s="S0", o="O0")
         for asking in filter(None, (relation.forward, relation.inverse)):
             assert all("{s}" in text for text in (*asking.original, *asking.paraphrased, *asking.bridge))
             assert len(asking.bridge) in (0, 2)

@@ -37,15 +37,19 @@ def expert(info):
 
 def test_search_then_answer(env):
     observation, info = env.reset(seed=1)
-    assert observation.startswith("Question: ") and observation.endswith("?")
+    assert observation.startswith("Question: ")
+    assert observation.endswith("?")
     assert info["metrics"] == {"em": 0.0, "searches": 0.0, "gold_hit_at_3": 0.0}
     observation, reward, terminated, _, info = env.step(info["expert_action"])
-    assert observation.startswith("<information>\nDoc 1: ") and observation.endswith("</information>")
+    assert observation.startswith("<information>\nDoc 1: ")
+    assert observation.endswith("</information>")
     assert observation.count("\nDoc ") == 3
     assert (reward, terminated, info["action_valid"]) == (0.0, False, True)
     while not terminated:
         _, reward, terminated, _, info = env.step(info["expert_action"])
-    assert reward == 1.0 and info["success"] and info["metrics"]["em"] == 1.0
+    assert reward == 1.0
+    assert info["success"]
+    assert info["metrics"]["em"] == 1.0
     assert info["metrics"]["gold_hit_at_3"] == 1.0
 
 
@@ -67,16 +71,24 @@ def test_the_last_answer_counts_and_a_bare_answer_is_none(env):
     _, info = env.reset(seed=1)
     right = env.data.split("test")[info["task_id"]].answer
     observation, reward, terminated, _, info = env.step(right)
-    assert not terminated and not info["action_valid"] and reward == 0
-    assert "<search>" in observation and "<answer>" in observation
+    assert not terminated
+    assert not info["action_valid"]
+    assert reward == 0
+    assert "<search>" in observation
+    assert "<answer>" in observation
     _, reward, terminated, _, info = env.step(f"<answer>wrong</answer> no: <answer>The {right}.</answer>")
-    assert terminated and reward == 1.0 and info["success"]
+    assert terminated
+    assert reward == 1.0
+    assert info["success"]
     env.reset(seed=1)
     _, reward, terminated, _, info = env.step(f"<answer>{right}</answer> no: <answer>wrong</answer>")
-    assert terminated and reward == 0.0 and not info["success"]
+    assert terminated
+    assert reward == 0.0
+    assert not info["success"]
     env.reset(seed=1)
     _, reward, terminated, _, _ = env.step(f"<think><answer>{right}</answer></think>")
-    assert not terminated and reward == 0.0
+    assert not terminated
+    assert reward == 0.0
 
 
 @pytest.mark.parametrize(("split", "allowed"), [("train", 2), ("test", 5)])
@@ -85,14 +97,21 @@ def test_searches_are_limited_by_split(split, allowed):
     env.reset(seed=0)
     for number in range(1, allowed + 1):
         observation, *_, info = env.step("<search>metformin</search>")
-        assert info["action_valid"] and ("No searches are left" in observation) == (number == allowed)
+        assert info["action_valid"]
+        assert ("No searches are left" in observation) == (number == allowed)
     assert not any(action.startswith("<search>") for action in info["admissible_actions"])
     observation, _, terminated, truncated, info = env.step("<search>aspirin</search>")
-    assert not info["action_valid"] and "No searches are left" in observation and "<information>" not in observation
-    assert info["metrics"]["searches"] == allowed and not terminated and not truncated
+    assert not info["action_valid"]
+    assert "No searches are left" in observation
+    assert "<information>" not in observation
+    assert info["metrics"]["searches"] == allowed
+    assert not terminated
+    assert not truncated
     env.step("babble")
     *_, truncated, info = env.step("babble")
-    assert truncated and not info["success"] and info["metrics"]["em"] == 0.0
+    assert truncated
+    assert not info["success"]
+    assert info["metrics"]["em"] == 0.0
 
 
 def test_observations_stay_within_their_tokens():
@@ -121,7 +140,7 @@ def test_random_admissible_actions_are_valid_to_the_end(env):
 
 
 def test_branching_restores_searches_and_passages(env):
-    _, info = env.reset(seed=4)
+    _, _info = env.reset(seed=4)
     env.step("<search>metformin class</search>")
     point = env.snapshot()
     first = env.step("<search>aspirin class</search>")
@@ -135,7 +154,9 @@ def test_branching_restores_searches_and_passages(env):
 def test_hostile_messages_never_raise_and_never_win(env, text):
     env.reset(seed=2)
     _, reward, *_, info = env.step(text)
-    assert reward == 0.0 and not info["success"] and info["episode_tokens"] >= 0
+    assert reward == 0.0
+    assert not info["success"]
+    assert info["episode_tokens"] >= 0
 
 
 def test_a_served_index_answers_as_the_local_one(env):

@@ -83,7 +83,7 @@ def test_a_server_that_fails_is_reported(answers, message):
     server = answering(*answers)
     try:
         with pytest.raises(EngineError, match=message):
-            HttpRetriever("http://127.0.0.1:{}".format(server.server_port), retries=0).search("zinc")
+            HttpRetriever(f"http://127.0.0.1:{server.server_port}", retries=0).search("zinc")
     finally:
         server.shutdown()
         server.server_close()
@@ -93,7 +93,7 @@ def test_a_busy_server_is_asked_again_and_foreign_forms_are_read():
     found = {"result": [[{"document": {"id": 5, "contents": "TITLE: Zinc. ABSTRACT: heals"}, "score": 2.5}]]}
     server = answering((503, b""), (200, json.dumps(found).encode()))
     try:
-        (hit,) = HttpRetriever("http://127.0.0.1:{}/retrieve".format(server.server_port)).search("zinc")
+        (hit,) = HttpRetriever(f"http://127.0.0.1:{server.server_port}/retrieve").search("zinc")
     finally:
         server.shutdown()
         server.server_close()

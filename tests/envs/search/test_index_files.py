@@ -29,7 +29,8 @@ def test_an_index_is_built_once_and_opened_afterwards(tmp_path, monkeypatch):
     first = BM25(corpus)
     monkeypatch.setattr(BM25, "_build", lambda *args: pytest.fail("built again"))
     again = BM25(corpus)
-    assert again.path == first.path and again.search("word7") == first.search("word7")
+    assert again.path == first.path
+    assert again.search("word7") == first.search("word7")
     assert first.search("word7")[0].document == Document("7", "T7.", "word7 zinc")
 
 
@@ -41,7 +42,8 @@ def test_a_changed_corpus_gets_another_index(tmp_path):
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # same length, same time
     after = BM25(FileCorpus(path))
     assert after.path != before.path
-    assert len(before.search("word8")) == 1 and len(after.search("word8")) == 2
+    assert len(before.search("word8")) == 1
+    assert len(after.search("word8")) == 2
 
 
 def test_a_corpus_that_changes_under_the_build_is_refused(tmp_path):

@@ -15,7 +15,9 @@ __all__ = ["clip", "content_spans", "share_budget", "show"]
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _MARK = re.compile(r"<(?=/?(?:think|search|information|answer|tool_call)\b)", re.IGNORECASE)
 _SPAN_WORD = re.compile(r"[^\W_](?:[\w'’+/:;()-]*[^\W_)])?\)?|[.,;:!?]")
-_ASKING = frozenset("belong belongs called find found give given known made name named used".split())
+_ASKING = frozenset(
+    ["belong", "belongs", "called", "find", "found", "give", "given", "known", "made", "name", "named", "used"]
+)
 _FIRST_CUT = 12  # characters for each token kept before the tokenizer looks at a text
 
 

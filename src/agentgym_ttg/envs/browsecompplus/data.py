@@ -71,7 +71,7 @@ def builtin_data() -> BrowseData:
 
     >>> data = builtin_data()
     >>> len(data.queries), len(list(data.corpus))
-    (24, 372)
+    (24, 360)
     """
     with resources.as_file(resources.files(__package__) / "assets") as folder:
         return folder_data(folder, name="built-in")

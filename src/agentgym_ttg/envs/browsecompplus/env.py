@@ -26,12 +26,14 @@ __all__ = ["DATA_VARIABLE", "BrowseCompPlusEnv"]
 
 DATA_VARIABLE = "BROWSECOMPPLUS_DATA"
 _FORM = "Explanation: {{why, naming the documents by [docid]}}\nExact Answer: {{the answer alone}}\nConfidence: {{0 to 100}}%"
-_OPENING = "{query}\n\nSearch the corpus with the tools. When you know the answer, reply without a tool call, as:\n" + _FORM
+_OPENING = (
+    "{query}\n\nSearch the corpus with the tools. When you know the answer, reply without a tool call, as:\n" + _FORM
+)
 _SEARCH = {
     "type": "function",
     "function": {
         "name": "search",
-        "description": "Search the corpus. Returns the best documents with their docid and the beginning of their text.",
+        "description": "Search the corpus. Returns the best documents: docid and the beginning of the text.",
         "parameters": {
             "type": "object",
             "properties": {"query": {"type": "string", "description": "What to search for."}},

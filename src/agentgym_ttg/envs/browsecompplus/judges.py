@@ -34,9 +34,9 @@ class FinalAnswer:
 
 
 def read_answer(text: str) -> FinalAnswer:
-    """Read the answer form; where a field stands several times, the last one counts.
+    r"""Read the answer form; where a field stands several times, the last one counts.
 
-    >>> read_answer("Explanation: [4]\\nExact Answer: Lake Ohrid\\nConfidence: 80%")
+    >>> read_answer("Explanation: [4]\nExact Answer: Lake Ohrid\nConfidence: 80%")
     FinalAnswer(exact='Lake Ohrid', confidence=0.8)
     """
     exact, confidence = _EXACT.findall(text), _CONFIDENCE.findall(text)

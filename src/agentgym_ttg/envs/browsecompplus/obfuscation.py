@@ -15,7 +15,7 @@ from agentgym_ttg.core.errors import DataError
 __all__ = ["conceal", "reveal", "reveal_record"]
 
 _PLAIN_KEYS = frozenset({"query_id", "canary"})
-_ID_KEYS = frozenset({"docid", "id"})
+_ID_KEYS = frozenset({"docid", "id", "gold_docs", "evidence_docs", "negative_docs"})
 
 
 def _mix(data: bytes, canary: str) -> bytes:
@@ -27,7 +27,7 @@ def conceal(text: str, canary: str) -> str:
     """Obfuscate a string.
 
     >>> conceal("zinc", "canary")
-    'UGLRhg=='
+    'm2mVrQ=='
     """
     return base64.b64encode(_mix(text.encode("utf-8"), canary)).decode("ascii")
 
@@ -53,7 +53,9 @@ def reveal(text: str, canary: str) -> str:
 def reveal_record(value: Any, canary: str, key: str = "") -> Any:
     """Decode every string of a record, lists and objects inside included; ids that are plain stay so."""
     if isinstance(value, dict):
-        return {name: item if name in _PLAIN_KEYS else reveal_record(item, canary, name) for name, item in value.items()}
+        return {
+            name: item if name in _PLAIN_KEYS else reveal_record(item, canary, name) for name, item in value.items()
+        }
     if isinstance(value, list):
         return [reveal_record(item, canary, key) for item in value]
     if not isinstance(value, str) or not value:
