@@ -1,8 +1,8 @@
 """The rollout engine on the counting environment."""
 
+from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from toy_envs import COUNTING, CountingEnv
 
@@ -90,9 +90,9 @@ def test_a_policy_that_gives_up_keeps_what_was_finished() -> None:
 
     found = []
     policy = Talker(say)
+    runner = engine(policy, 2)
     with pytest.raises(PolicyError, match="gone"):
-        for finished in engine(policy, 2).run(specs(6)):
-            found.append(finished.spec.episode_id)
+        found.extend(finished.spec.episode_id for finished in runner.run(specs(6)))
     assert set(found) == {"e0", "e1", "e2", "e3"}
     assert set(policy.released) >= {"e4", "e5"}
 

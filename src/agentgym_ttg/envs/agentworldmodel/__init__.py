@@ -1,0 +1,1 @@
+"""AgentWorldModel: small databases behind generated tools, with a verifier for each task."""
