@@ -168,8 +168,11 @@ def test_nothing_to_train_on_is_no_nan(actor_path: Path, tmp_path: Path) -> None
         torch.testing.assert_close(p, q, atol=0, rtol=0)
 
 
-def test_observation_tokens_cannot_poison_the_loss(actor_path: Path, tmp_path: Path) -> None:
+def test_observation_tokens_cannot_poison_the_loss(
+    actor_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A KL of exp(200) on a token that is not trained on must not reach the sum."""
+    monkeypatch.setattr(f"{AgentTrainer.__module__}.can_score_selected", lambda model: False)
     model, tokenizer = load(actor_path)
     rows, advantages = make_rows(3, 5)
     seen: list[dict] = []
@@ -193,3 +196,32 @@ def test_observation_tokens_cannot_poison_the_loss(actor_path: Path, tmp_path: P
     trainer.train()
     assert np.isfinite(seen[0]["loss"])
     assert all(torch.isfinite(p).all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_scoring_only_what_is_trained_on_changes_nothing(
+    actor_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, temperature: float
+) -> None:
+    """The same update with TRL's scoring of every position."""
+
+    def update(out: Path) -> tuple[list, dict]:
+        model, tokenizer = load(actor_path)
+        logged: list[dict] = []
+        trainer = AgentTrainer(
+            model,
+            tokenizer,
+            TrainConfig(updates=2, microbatches=2, kl_coef=0.1, entropy_coef=0.01, warmup_updates=0),
+            collect=lambda update: UpdateBatch(*make_rows(update, 7)),
+            on_update=lambda update, metrics: logged.append(metrics),
+            output_dir=out,
+            temperature=temperature,
+        )
+        trainer.train()
+        return list(model.parameters()), logged[-1]
+
+    ours, our_numbers = update(tmp_path / "a")
+    monkeypatch.setattr(f"{AgentTrainer.__module__}.can_score_selected", lambda model: False)
+    theirs, their_numbers = update(tmp_path / "b")
+    assert our_numbers == pytest.approx(their_numbers, rel=1e-3, abs=1e-5)
+    for p, q in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(p, q, atol=1e-5, rtol=0)

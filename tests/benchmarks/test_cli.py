@@ -1,3 +1,4 @@
+import contextlib
 import json
 import subprocess
 import sys
@@ -65,3 +66,10 @@ def test_the_console_script_runs_the_module(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["episodes"] == 2
     assert main(["run", "--episodes", "2", "--out", str(tmp_path / "run")]) == 2
     assert "agentgym-ttg run --resume" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "collect", "speed", "data", "envs", "methods", "meter", "report"])
+def test_every_command_tells_its_options(command, capsys):
+    with contextlib.suppress(SystemExit):
+        main([command, "--help"])
+    assert "usage" in capsys.readouterr().out.lower()

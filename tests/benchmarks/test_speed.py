@@ -59,3 +59,41 @@ def test_unknown_benchmark_and_bad_options(capsys):
     assert "'alfworld'" in capsys.readouterr().err
     assert main(["alfworld", "--games", "0"]) == 2
     assert main([]) == 2
+
+
+def of(capsys, *flags):
+    assert main([*flags, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["results"]
+    return found
+
+
+def test_rollout_compares_the_kept_cache_with_reencoding_on_equal_episodes(capsys):
+    pytest.importorskip("transformers", reason="the extra 'train' is not installed")
+    flags = ["--tasks", "2", "--group-size", "2", "--slots", "4", "--max-steps", "3", "--repeats", "1"]
+    found = of(capsys, "rollout", *flags)
+    assert list(found["candidates"]) == ["kept cache", "re-encoding"]
+    assert found["candidates"]["re-encoding"]["kept cache_is_faster_by_cpu"]["median"] > 0
+    assert found["values"]["episodes"] == found["values"]["equal_episodes"] == 4
+    assert found["values"]["largest_logprob_difference"] < 1e-5
+    assert found["values"]["sampled_tokens"] >= found["values"]["actions"] > 0
+
+
+def test_meter_scores_alike_in_one_pass_and_tells_its_share_of_an_update(capsys):
+    pytest.importorskip("trl", reason="the extra 'train' is not installed")
+    flags = ["--trajectories", "2", "--length", "4", "--tasks", "1", "--group-size", "2", "--updates", "1"]
+    found = of(capsys, "meter", *flags, "--repeats", "1", "--model", "fresh")
+    assert list(found["candidates"]) == ["one pass", "prefix by prefix"]
+    assert found["values"]["largest_difference"] < 1e-5
+    assert 0 < found["values"]["meter_seconds"] < found["values"]["update_seconds"]
+    assert 0 < found["values"]["meter_share"] < 1
+
+
+def test_both_trainers_take_the_same_step(capsys):
+    pytest.importorskip("trl", reason="the extra 'train' is not installed")
+    flags = ["--tasks", "2", "--group-size", "2", "--max-steps", "3", "--microbatches", "2", "--repeats", "1"]
+    found = of(capsys, "train", *flags)
+    assert list(found["candidates"]) == ["AgentTrainer", "GRPOTrainer"]
+    assert found["values"]["weights_apart_over_moved"] < 0.01
+    assert 0 < found["values"]["trained_tokens"] < found["values"]["tokens"]
+    assert main(["train", "--group-size", "3", "--tasks", "1", "--microbatches", "2"]) == 2
+    assert "microbatches" in capsys.readouterr().err

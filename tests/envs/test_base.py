@@ -386,3 +386,36 @@ def test_no_render_mode_renders_nothing(capsys):
     env.step("up")
     assert env.render() is None
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "x", {}, []])
+def test_what_is_no_snapshot_is_refused(wrong):
+    env = CountingEnv()
+    env.reset(seed=0)
+    with pytest.raises(ConfigError, match=r"snapshot\(\)"):
+        env.restore(wrong)
+    env.step("up")
+
+
+def test_a_snapshot_of_another_kind_or_another_split_is_refused():
+    class OtherEnv(CountingEnv):
+        pass
+
+    env = CountingEnv(split="test")
+    env.reset(seed=0)
+    for other in (OtherEnv(split="test"), CountingEnv(split="train")):
+        other.reset(seed=0)
+        with pytest.raises(ConfigError, match="does not play"):
+            other.restore(env.snapshot())
+        other.step("up")
+
+
+@pytest.mark.parametrize("wrong", [{"split": 3}, {"action_format": 3}, {"max_steps": 1.5}, {"max_tokens": True}])
+def test_a_setting_of_the_wrong_type_is_refused(wrong):
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        CountingEnv(**wrong)
+
+
+def test_reset_options_that_are_no_mapping_are_refused():
+    with pytest.raises(ConfigError, match="list"):
+        CountingEnv().reset(options=["x"])

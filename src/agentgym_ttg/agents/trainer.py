@@ -26,6 +26,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from .config import TrainConfig
 from .rows import Row
+from .scoring import can_score_selected, score_selected
 
 __all__ = ["AgentTrainer", "UpdateBatch", "last_checkpoint"]
 
@@ -109,9 +110,19 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
         loss: torch.Tensor = super()._compute_loss(model, inputs)
         return loss
 
-    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, *args: Any, **kwargs: Any
+    ) -> tuple[Any, Any, Any]:
         """Zero what is not trained on by selection, so that nothing there can turn a sum into NaN."""
-        logps, entropies, aux_loss = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if self._trainable is not None and not kwargs.get("compute_aux_loss") and can_score_selected(model):
+            with self.accelerator.autocast():
+                scored = score_selected(
+                    model, input_ids, attention_mask, self._trainable, temperature=self.temperature
+                )
+            return *scored, None
+        logps, entropies, aux_loss = super()._get_per_token_logps_and_entropies(
+            model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+        )
         if self._trainable is not None:
             zero = torch.zeros((), dtype=logps.dtype, device=logps.device)
             logps = torch.where(self._trainable, logps, zero)
@@ -159,34 +170,36 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
         return out
 
     def _tensors(self, rows: Sequence[Row], advantages: Sequence[NDArray[np.float64]]) -> dict[str, torch.Tensor]:
-        """Pad rows to tensors: prompts on the left, completions on the right."""
+        """Pad rows to tensors, on the right only.
+
+        What is longer than the shortest prompt counts as completion that is not trained on. So a batch is as wide as
+        its longest row, and the model, being causal, needs no attention mask.
+        """
         if not rows:  # fewer rows than micro-batches: one that counts for nothing
             pad = self._tokenizer.pad_token_id
             rows = [Row([pad], [pad], np.array([-1]), np.zeros(1, np.float32))]
             advantages = [np.zeros(1)]
         device = self.accelerator.device
-        width = max(len(row.prompt_ids) for row in rows)
-        length = max(len(row.completion_ids) for row in rows)
+        width = min(len(row.prompt_ids) for row in rows)
+        length = max(len(row.prompt_ids) + len(row.completion_ids) for row in rows) - width
         shape = (len(rows), length)
-        prompt_ids = np.full((len(rows), width), self._tokenizer.pad_token_id)
-        prompt_mask = np.zeros((len(rows), width), dtype=np.int64)
+        prompt_ids = np.array([row.prompt_ids[:width] for row in rows], dtype=np.int64)
         completion_ids = np.full(shape, self._tokenizer.pad_token_id)
         completion_mask, trainable = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         advantage, logprobs = np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32)
         for i, (row, values) in enumerate(zip(rows, advantages, strict=True)):
-            size = len(row.completion_ids)
-            prompt_ids[i, width - len(row.prompt_ids) :] = row.prompt_ids
-            prompt_mask[i, width - len(row.prompt_ids) :] = 1
-            completion_ids[i, :size] = row.completion_ids
-            completion_mask[i, :size] = 1
-            trainable[i, :size] = row.steps >= 0
-            advantage[i, :size] = np.where(row.steps >= 0, values, 0.0)
-            logprobs[i, :size] = np.where(row.steps >= 0, row.logprobs, 0.0)
+            start = len(row.prompt_ids) - width
+            end = start + len(row.completion_ids)
+            completion_ids[i, :end] = [*row.prompt_ids[width:], *row.completion_ids]
+            completion_mask[i, :end] = 1
+            trainable[i, start:end] = row.steps >= 0
+            advantage[i, start:end] = np.where(row.steps >= 0, values, 0.0)
+            logprobs[i, start:end] = np.where(row.steps >= 0, row.logprobs, 0.0)
         if not np.isfinite(advantage).all():
             raise AssertionError("an advantage is not finite")
         inputs = {
             "prompt_ids": torch.from_numpy(prompt_ids),
-            "prompt_mask": torch.from_numpy(prompt_mask),
+            "prompt_mask": torch.from_numpy(np.ones_like(prompt_ids)),
             "completion_ids": torch.from_numpy(completion_ids),
             "completion_mask": torch.from_numpy(completion_mask),
             "tool_mask": torch.from_numpy(trainable),

@@ -57,7 +57,7 @@ class WarmStartConfig:
         tiny: Shape of the model where no base model is given.
     """
 
-    updates: int = 750
+    updates: int = 600
     batch_size: int = 32
     learning_rate: float = 2e-3
     warmup: float = 0.05

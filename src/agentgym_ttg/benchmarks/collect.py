@@ -131,6 +131,8 @@ def collect(config: CollectConfig) -> dict[str, Any]:
 
 def _prepare(path: Path, config: CollectConfig, setup: Setup) -> None:
     """Check what is there, and write down what is going to be."""
+    if path.is_dir() or not path.name:
+        raise ConfigError(f"--out {path} is a folder; expected the name of a file, such as recordings.jsonl")
     beside = path.with_name(path.name + ".json")
     settings = config.model_dump(mode="json", exclude={"out", "resume", "as_json", "num_envs", "workers"})
     environment = describe_environment(

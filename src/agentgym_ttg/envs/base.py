@@ -6,7 +6,7 @@ import copy
 import functools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, SupportsFloat, TypeVar
 
@@ -69,6 +69,7 @@ class StepResult:
 class Snapshot:
     """A point of an episode to branch from; opaque. ``domain`` is None where the actions are replayed."""
 
+    origin: str
     task: Task
     rng_at_begin: dict[str, Any]
     rng_now: dict[str, Any]
@@ -116,6 +117,9 @@ class MultiTurnEnv(gym.Env[str, str]):
         expert: bool = False,
         render_mode: str | None = None,
     ) -> None:
+        for name, text in (("split", split), ("action_format", action_format), ("tokenizer", tokenizer)):
+            if text is not None and not isinstance(text, str):
+                raise ConfigError(f"expected {name} to be a string, got {type(text).__name__}")
         if split not in self.splits:
             hint = nearest(split, self.splits)
             raise ConfigError(
@@ -123,8 +127,8 @@ class MultiTurnEnv(gym.Env[str, str]):
                 + (f" (did you mean {hint[0]!r}?)" if hint else "")
             )
         for name, limit in (("max_steps", max_steps), ("max_tokens", max_tokens)):
-            if limit is not None and limit < 1:
-                raise ConfigError(f"expected {name} >= 1 or None, got {limit}")
+            if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+                raise ConfigError(f"expected {name} to be an integer >= 1 or None, got {limit!r}")
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ConfigError(f"unknown render_mode {render_mode!r}; expected one of {self.metadata['render_modes']}")
         self.split = split
@@ -233,6 +237,8 @@ class MultiTurnEnv(gym.Env[str, str]):
         """
         if self._phase == "closed":
             raise EpisodeError("reset() on a closed environment; make a new one")
+        if options is not None and not isinstance(options, Mapping):
+            raise ConfigError(f"expected options to be a dict such as {{'task_id': ...}}, got {type(options).__name__}")
         options = dict(options or {})
         task_id = options.pop("task_id", None)
         if options:
@@ -351,6 +357,7 @@ class MultiTurnEnv(gym.Env[str, str]):
         if self._task is None or self._phase == "new":
             raise EpisodeError("snapshot() without an episode; call reset() first")
         return Snapshot(
+            origin=self._origin,
             task=self._task,
             rng_at_begin=self._rng_at_begin,
             rng_now=copy.deepcopy(dict(self.np_random.bit_generator.state)),
@@ -365,10 +372,18 @@ class MultiTurnEnv(gym.Env[str, str]):
 
         Raises:
             EpisodeError: If the environment is closed.
+            ConfigError: If it is no snapshot, or one of another kind of environment.
             EngineError: If the domain has no snapshots and replaying the actions does not work.
         """
         if self._phase == "closed":
             raise EpisodeError("restore() on a closed environment; make a new one")
+        if not isinstance(snapshot, Snapshot):
+            raise ConfigError(f"expected what snapshot() returned, got {type(snapshot).__name__}")
+        if snapshot.origin != self._origin or snapshot.task.id not in self.tasks:
+            raise ConfigError(
+                f"the snapshot is of task {snapshot.task.id!r} of {snapshot.origin}, which this {self._origin} "
+                f"({self.tasks.source}, split {self.split!r}) does not play; restore it in an environment made alike"
+            )
         self._task = snapshot.task
         self._guard(lambda: self._replay(snapshot), failed="new")
         self.np_random.bit_generator.state = copy.deepcopy(snapshot.rng_now)
@@ -377,6 +392,10 @@ class MultiTurnEnv(gym.Env[str, str]):
         self._phase, self._steps, self._tokens, self._success, metrics = snapshot.counters
         self._metrics = dict(metrics)
         self._transcript = Transcript.from_state(snapshot.transcript)
+
+    @property
+    def _origin(self) -> str:
+        return type(self).__name__
 
     def _replay(self, snapshot: Snapshot) -> None:
         """Bring the domain to the snapshot's state."""

@@ -44,6 +44,11 @@ class ForeignTextEnv(MultiTurnEnv):
         max_steps: int | None = None,
         **kwargs: Any,
     ) -> None:
+        if not isinstance(env, gym.Env) and not callable(env):
+            raise ConfigError(
+                f"expected a gymnasium.Env or a function that makes one, got {type(env).__name__}; "
+                "make it first: from_text_env(gym.make(...))"
+            )
         self.foreign: gym.Env[Any, Any] = env if isinstance(env, gym.Env) else env()
         if not isinstance(self.foreign, gym.Env):
             raise ConfigError(

@@ -276,6 +276,8 @@ class TextVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         Raises:
             EpisodeError: If no slot has a running episode.
         """
+        if isinstance(actions, str):
+            raise ConfigError(f"expected a list of {self.num_envs} actions, one for each slot, got one string")
         if len(actions) != self.num_envs:
             raise ConfigError(f"expected {self.num_envs} actions, one for each slot, got {len(actions)}")
         live = self.live_slots

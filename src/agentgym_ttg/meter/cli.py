@@ -93,11 +93,11 @@ Command = (
 )
 
 
-def main(args: Sequence[str] | None = None) -> int:
+def main(args: Sequence[str] | None = None, *, prog: str = "python -m agentgym_ttg.meter") -> int:
     """Run a command; return the exit status (2 for what the user can mend)."""
     command: Any = tyro.cli(
         Command,
-        prog="python -m agentgym_ttg.meter",
+        prog=prog,
         description="Progress meters.",
         args=list(args) if args is not None else None,
         config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),

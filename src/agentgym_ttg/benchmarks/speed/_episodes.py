@@ -51,8 +51,11 @@ def benchmark_model(spec: str | None, *, seed: int = 0) -> Iterator[LoadedModel]
             tiny model with random weights and a tokenizer of the games' text.
         seed: Of a fresh model.
     """
+    from transformers.utils import logging
+
     from agentgym_ttg.models.loading import load_causal_lm
 
+    logging.disable_progress_bar()  # loading a tiny model is no progress of the benchmark
     if spec is None and (_SHIPPED / "config.json").is_file():
         spec = str(_SHIPPED)
     if spec not in (None, "fresh"):
@@ -78,14 +81,20 @@ def use_threads(count: int | None) -> None:
         torch.set_num_threads(count)
 
 
-def judged(what: str, value: float, bound: float, *, at_most: bool = False, unit: str = " x") -> str:
-    """Say a number beside what it should be.
+def judged(
+    what: str, value: float, bound: float, *, cpu: float | None = None, at_most: bool = False, unit: str = " x"
+) -> str:
+    """Say a number beside what it should be, and the same number from processor time.
 
     >>> judged("kept cache against re-encoding", 3.04, 2.5)
     'kept cache against re-encoding: 3.04 x, target at least 2.5 x: met'
     >>> judged("meter share", 7.0, 5.0, at_most=True, unit=" %")
     'meter share: 7 %, target at most 5 %: missed'
     """
-    met = value <= bound if at_most else value >= bound
+
+    def verdict(number: float) -> str:
+        return "met" if (number <= bound if at_most else number >= bound) else "missed"
+
     side = "most" if at_most else "least"
-    return f"{what}: {value:.3g}{unit}, target at {side} {bound:g}{unit}: {'met' if met else 'missed'}"
+    text = f"{what}: {value:.3g}{unit}, target at {side} {bound:g}{unit}: {verdict(value)}"
+    return text + ("" if cpu is None else f" (processor time {cpu:.3g}{unit}: {verdict(cpu)})")

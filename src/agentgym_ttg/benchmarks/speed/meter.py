@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import statistics
 import tempfile
@@ -78,8 +79,6 @@ def _run(options: Options, progress: Callable[[str], object]) -> list[Paired]:
 
 def _meter(loaded: LoadedModel, options: Options) -> HeadMeter:
     """Return a meter with random heads: what it costs does not depend on what it has learned."""
-    import copy
-
     import torch
 
     from agentgym_ttg.meter._torch import keep_layers
@@ -147,8 +146,9 @@ def _scoring(
     )
     ours, theirs = np.stack(read["one pass"]), np.stack(read["prefix by prefix"])
     difference = float((np.abs(ours - theirs) / np.maximum(1.0, np.abs(theirs))).max())
+    ratio, cpu = (found.ratio("prefix by prefix", cpu=of_cpu)[0] for of_cpu in (False, True))
     notes = (
-        judged("one pass against prefix by prefix", found.ratio("prefix by prefix")[0], options.length / 2),
+        judged("one pass against prefix by prefix", ratio, options.length / 2, cpu=cpu),
         f"estimates differ by at most {difference:.1e}, relative where above 1 "
         f"({'within' if difference <= _TOLERANCE else 'BEYOND'} {_TOLERANCE:g})",
     )
@@ -160,12 +160,19 @@ def _scoring(
 
 @dataclass
 class _Timed:
-    """An estimator that keeps the time of its last call."""
+    """An estimator that keeps the time of its last call, with drawn rewards.
+
+    Groups of equal rewards are not scored; so every group is given differing ones, which is the meter's greatest cost.
+    """
 
     inner: AdvantageEstimator
+    rng: np.random.Generator
     spent: tuple[float, float] = (0.0, 0.0)
 
     def estimate(self, groups: Sequence[TrajectoryGroup], **options: Any) -> CreditReport:
+        """Estimate as the inner one does."""
+        for trajectory in (trajectory for group in groups for trajectory in group):
+            trajectory.total_reward = float(self.rng.random())
         started = _now()
         report = self.inner.estimate(groups, **options)
         self.spent = _since(started)
@@ -203,10 +210,11 @@ def _share(meter: HeadMeter, loaded: LoadedModel, options: Options) -> tuple[tup
         device="cpu",
     )
     steps, tokens = preset["max_steps"], preset["max_response_tokens"]
-    estimator = _Timed(DeltaTTG(MeterSignal(meter, failure_cost=float(steps * tokens))))
+    estimator = _Timed(DeltaTTG(MeterSignal(meter, failure_cost=float(steps * tokens))), np.random.default_rng(options.seed))
     spent: list[tuple[float, float, float, float]] = []
     started = _now()
-    with closing(make_envs(options.tasks * options.group_size, max_steps=steps)) as envs, _folder() as folder:
+    slots = options.tasks * options.group_size
+    with closing(make_envs(slots, max_steps=steps)) as envs, tempfile.TemporaryDirectory() as folder:
         sampling = SamplingParams(temperature=1.0, max_tokens=tokens)
         engine = RolloutEngine(envs, HFPolicy(loaded), env_id=ENV, sampling=sampling)
         collect = Collector(engine, TaskStream(envs.tasks, options.seed), estimator, config, options.seed)
@@ -220,7 +228,7 @@ def _share(meter: HeadMeter, loaded: LoadedModel, options: Options) -> tuple[tup
             spent.append((*_since(started), *estimator.spent))
 
         trainer = AgentTrainer(
-            loaded.model, loaded.tokenizer, config, collect=begin, on_update=end, output_dir=folder, seed=options.seed
+            loaded.model, loaded.tokenizer, config, collect=begin, on_update=end, output_dir=Path(folder), seed=options.seed
         )
         trainer.args.save_strategy = "no"
         trainer.train()
@@ -236,22 +244,18 @@ def _share(meter: HeadMeter, loaded: LoadedModel, options: Options) -> tuple[tup
         "meter_share_cpu": statistics.median(cpu_shares),
     }
     notes = (
-        judged("meter and credit, share of an update", 100 * values["meter_share"], 5.0, at_most=True, unit=" %")
-        + f" ({100 * values['meter_share_cpu']:.3g} % of processor time; {values['meter_seconds']:.2f} of "
-        f"{values['update_seconds']:.2f} s; {options.tasks} x {options.group_size} episodes)",
+        judged(
+            "meter and credit, share of an update",
+            100 * values["meter_share"],
+            5.0,
+            cpu=100 * values["meter_share_cpu"],
+            at_most=True,
+            unit=" %",
+        )
+        + f"; {values['meter_seconds']:.2f} of {values['update_seconds']:.2f} s; "
+        f"{options.tasks} x {options.group_size} episodes",
     )
     return notes, values
-
-
-class _folder:
-    """A temporary folder as a path."""
-
-    def __enter__(self) -> Path:
-        self._held = tempfile.TemporaryDirectory()
-        return Path(self._held.name)
-
-    def __exit__(self, *what: object) -> None:
-        self._held.cleanup()
 
 
 BENCHMARK = SpeedBenchmark(

@@ -77,9 +77,9 @@ def _run(options: Options, progress: Callable[[str], object]) -> list[Paired]:
         found = measure("rollout", "sampled token", ways, repetitions=options.repetitions, progress=progress)
     same, difference = _compare(played["kept cache"], played["re-encoding"])
     steps = sum(len(trajectory) for trajectory in played["kept cache"])
-    ratio = found.ratio("re-encoding")[0]
+    ratio, cpu = found.ratio("re-encoding")[0], found.ratio("re-encoding", cpu=True)[0]
     notes = (
-        judged("kept cache against re-encoding", ratio, 2.5),
+        judged("kept cache against re-encoding", ratio, 2.5, cpu=cpu),
         f"sampled ids are equal in {same} of {len(episodes)} episodes ({steps} actions); log-probabilities differ by at "
         f"most {difference:.1e} ({'within' if difference <= _TOLERANCE else 'BEYOND'} {_TOLERANCE:g})",
     )

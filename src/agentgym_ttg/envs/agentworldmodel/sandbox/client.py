@@ -110,6 +110,7 @@ class Launcher:
     def __init__(self) -> None:
         require_packages()
         self.folder = tempfile.mkdtemp(prefix="agentgym_ttg-")
+        self._owner = os.getpid()
         self._lock = threading.Lock()
         self._worlds: dict[tuple[str, str, Limits], WorldServer] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -169,7 +170,9 @@ class Launcher:
             peer.end()
 
     def close(self) -> None:
-        """End every process and remove their folders."""
+        """End every process and remove their folders; a forked copy of this object leaves them alone."""
+        if os.getpid() != self._owner:
+            return
         for server in self._worlds.values():
             server.peer.end()
         self._worlds.clear()

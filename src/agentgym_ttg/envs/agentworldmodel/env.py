@@ -1,0 +1,375 @@
+"""The AgentWorldModel environment: tools over a database, a verifier at the end."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shutil
+import warnings
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from agentgym_ttg.core.actions import Action
+from agentgym_ttg.core.errors import ConfigError, DataError, MissingDependencyError
+from agentgym_ttg.core.messages import Message, ToolCall
+from agentgym_ttg.core.tool_calls import ToolCallError
+from agentgym_ttg.envs.base import MultiTurnEnv, StepResult
+from agentgym_ttg.envs.tasks import Task, TaskSet
+
+from .authoring import WORLDS, author_records, builtin_names
+from .records import World, WorldTask, read_records, worlds_from_records
+from .sandbox.client import EpisodeProcess, launcher, require_packages
+from .sandbox.guard import Limits
+
+__all__ = ["SCREEN_FILE", "AgentWorldModelEnv", "load_worlds"]
+
+#: What ``screen`` writes into a data folder, and the environment reads there.
+SCREEN_FILE = "screen.json"
+_START_TIMEOUT = 60.0
+_LONGEST = 8_000
+_ENTITY = re.compile(r"\b[a-z]+ \d+\b")
+_TEXT = {"type": "string"}
+META_TOOLS: list[dict[str, Any]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "list_tools",
+            "description": "List the tools of this world with their arguments.",
+            "parameters": {"type": "object", "properties": {}},
+        },
+    },
+    {
+        "type": "function",
+        "function": {
+            "name": "call_tool",
+            "description": "Call a tool of this world.",
+            "parameters": {
+                "type": "object",
+                "properties": {"tool_name": _TEXT, "arguments": {"type": "object"}},
+                "required": ["tool_name", "arguments"],
+            },
+        },
+    },
+]
+
+
+@functools.lru_cache(maxsize=8)
+def load_worlds(data_dir: str | None = None) -> dict[str, World]:
+    """Load worlds: the built-in ones, or those of a folder (or hub id) of published files.
+
+    Raises:
+        DataError: If there is nothing to read.
+    """
+    if data_dir is None:
+        return worlds_from_records(author_records(*(WORLDS / name for name in builtin_names())))
+    folder = Path(data_dir).expanduser()
+    if not folder.is_dir() and re.fullmatch(r"[\w.-]+/[\w.-]+", data_dir):
+        folder = _from_hub(data_dir)
+    if not folder.is_dir():
+        raise DataError(f"no such folder: {data_dir}; expected one with gen_*.jsonl, or a hub id owner/name")
+    return worlds_from_records(read_records(folder))
+
+
+def _from_hub(name: str) -> Path:
+    try:
+        import huggingface_hub
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError("huggingface_hub", "train", f"reading {name!r} from the hub") from error
+    try:
+        return Path(huggingface_hub.snapshot_download(name, repo_type="dataset", allow_patterns=["gen_*.jsonl"]))
+    except Exception as error:
+        raise DataError(f"{name!r} is no folder here, and the hub does not give it: {error}") from error
+
+
+class _State(NamedTuple):
+    database: bytes
+    calls: int
+    errors: int
+    owed: tuple[ToolCall, ...]
+
+
+class AgentWorldModelEnv(MultiTurnEnv):
+    """Tasks in small worlds behind tools, ``agentgym_ttg/AgentWorldModel-v0``.
+
+    A message with tool calls acts: the two tools are ``list_tools`` and ``call_tool(tool_name, arguments)``, and each
+    call is answered by one tool message. A message without a call is the final answer; it ends the episode, and the
+    task's verifier compares the databases before and after and reads the answer. Reward 1 if it says ``complete``.
+
+    The world's code is not trusted: it runs in a process with limits. If it hangs, exits, eats memory, opens a socket
+    or writes outside its folder, the episode ends with an :class:`~agentgym_ttg.core.errors.EngineError`.
+
+    A quarter of the tasks, by a hash of their id, is the split ``test``. ``info["admissible_actions"]`` holds a handful
+    of plausible calls, sampled anew at each step; they are a playground for scripted policies, not all there is.
+
+    Args:
+        split: ``train`` or ``test``.
+        data_dir: Folder or hub id of published ``gen_*.jsonl``; None for the built-in worlds.
+        worlds: Names of the worlds to play; None for all.
+        screened: Whether to leave out tasks that ``screen`` marked.
+        call_timeout: Seconds for one tool call or verdict.
+        limits: What a world's process may use.
+        **kwargs: See :class:`~agentgym_ttg.envs.base.MultiTurnEnv`.
+
+    Raises:
+        DataError: If the data are not there.
+        MissingDependencyError: If ``fastapi`` or ``sqlalchemy`` is missing (extra ``awm``).
+    """
+
+    splits: ClassVar[tuple[str, ...]] = ("train", "test")
+    action_formats: ClassVar[tuple[str, ...]] = ("tools",)
+    default_max_steps: ClassVar[int] = 12
+
+    def __init__(
+        self,
+        *,
+        split: str = "train",
+        data_dir: str | os.PathLike[str] | None = None,
+        worlds: tuple[str, ...] | list[str] | None = None,
+        screened: bool = True,
+        call_timeout: float = 10.0,
+        limits: Limits | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if data_dir is not None and kwargs.get("max_steps") is None:
+            kwargs["max_steps"] = 30  # the published protocol; the built-in worlds are smaller
+        super().__init__(split=split, **kwargs)
+        require_packages()
+        self.data_dir = None if data_dir is None else str(data_dir)
+        known = load_worlds(self.data_dir)
+        if unknown := [name for name in worlds or () if name not in known]:
+            raise ConfigError(f"unknown world {unknown[0]!r}; there are {', '.join(list(known)[:20])}")
+        self.worlds = {name: world for name, world in known.items() if worlds is None or name in worlds}
+        self.call_timeout = call_timeout
+        self.limits = limits or Limits()
+        self._left_out = self._marked() if screened else set()
+        self._world: World | None = None
+        self._world_task: WorldTask | None = None
+        self._episode: EpisodeProcess | None = None
+        self._schemas: list[dict[str, Any]] = []
+        self._owed: tuple[ToolCall, ...] = ()
+        self._calls = self._errors = 0
+
+    def _marked(self) -> set[str]:
+        if self.data_dir is None:
+            return set()
+        path = Path(self.data_dir).expanduser() / SCREEN_FILE
+        if not path.exists():
+            return set()
+        marked = set(json.loads(path.read_text(encoding="utf-8"))["marked"])
+        if marked:
+            warnings.warn(f"{len(marked)} tasks that {path} marks are left out", RuntimeWarning, stacklevel=3)
+        return marked
+
+    def _tasks(self, split: str) -> TaskSet:
+        ids = [
+            task_id
+            for world in self.worlds.values()
+            for task in world.tasks
+            if (task_id := f"{world.name}/{task.index:04d}") not in self._left_out
+            and task.verifier
+            and (_digest(task_id) % 4 == 0) == (split == "test")
+        ]
+        source = "built-in worlds" if self.data_dir is None else f"AgentWorldModel {Path(self.data_dir).name}"
+        digest = blake2b("".join(world.content_hash for world in self.worlds.values()).encode(), digest_size=16)
+        return TaskSet(split, sorted(ids), source=source, content_hash=digest.hexdigest())
+
+    def _begin(self, task: Task) -> str:
+        name, _, index = task.id.rpartition("/")
+        self._world = self.worlds[name]
+        self._world_task = self._world.tasks[int(index)]
+        self._owed = self._world_task.solution or ()
+        self._calls = self._errors = 0
+        self._open(_initial(self._world))
+        return f"World: {name}. Task: {self._world_task.instruction}"
+
+    def _open(self, database: Path) -> None:
+        assert self._world is not None
+        self._close()
+        server = launcher().world(
+            self._world.name, self._world.code, _initial(self._world), self.limits, _START_TIMEOUT
+        )
+        self._schemas = server.tools
+        self._episode = server.episode(database, self.call_timeout)
+
+    def _act(self, action: Action) -> StepResult:
+        if not action.calls:
+            return self._finish(action.command)
+        messages: list[Message] = []
+        valid = True
+        for call in action.calls:
+            if isinstance(call, ToolCallError):
+                self._errors += 1
+                valid = False
+                messages.append(Message("tool", f"Error: {call.message}"))
+                continue
+            text, good = self._run(call)
+            valid = valid and good
+            self._calls += 1
+            self._errors += not good
+            messages.append(Message("tool", text, name=call.name, tool_call_id=call.id))
+        return StepResult(messages, valid=valid, metrics=self._counts())
+
+    def _counts(self) -> dict[str, float]:
+        return {"tool_calls": float(self._calls), "tool_errors": float(self._errors)}
+
+    def _run(self, call: ToolCall) -> tuple[str, bool]:
+        if call.name == "list_tools":
+            return _listing(self._schemas), True
+        if call.name != "call_tool":
+            hint = (
+                f'; call it as call_tool with "tool_name": {json.dumps(call.name)}'
+                if any(tool["name"] == call.name for tool in self._schemas)
+                else ""
+            )
+            return f"Error: there is no tool {call.name[:80]!r} here{hint}. Use list_tools or call_tool.", False
+        name, arguments = call.arguments.get("tool_name"), call.arguments.get("arguments", {})
+        if isinstance(arguments, str):  # some models write JSON text
+            try:
+                arguments = json.loads(arguments)
+            except (ValueError, RecursionError):
+                return 'Error: "arguments" is not valid JSON; write an object.', False
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            return 'Error: call_tool needs "tool_name" (a string) and "arguments" (an object).', False
+        assert self._episode is not None
+        status, body = self._episode.call(name, arguments)
+        if status >= 400:
+            return f"Error: {_detail(body)}"[:_LONGEST], False
+        done = ToolCall(name, arguments)
+        if done in self._owed:
+            at = self._owed.index(done)
+            self._owed = self._owed[:at] + self._owed[at + 1 :]
+        text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+        return (text if len(text) <= _LONGEST else text[:_LONGEST] + f"… ({len(text)} characters in all)"), True
+
+    def _finish(self, answer: str) -> StepResult:
+        assert self._episode is not None
+        assert self._world is not None
+        assert self._world_task is not None
+        folder = self._episode.folder
+        self._episode.peer.end()
+        shutil.copyfile(_initial(self._world), Path(folder) / "initial.db")
+        result = launcher().verdict(self._world_task.verifier, folder, answer, self.limits, self.call_timeout)
+        won = result == "complete"
+        return StepResult([], reward=float(won), terminated=True, success=won, metrics=self._counts())
+
+    def _tools(self) -> list[dict[str, Any]]:
+        return META_TOOLS
+
+    def _task_type(self) -> str:
+        return self._world.name if self._world else ""
+
+    def _expert_message(self) -> str:
+        assert self._world_task is not None
+        if self._world_task.solution is None:
+            raise ConfigError("this task has no reference solution; only the built-in worlds have an expert")
+        if not self._owed:
+            return self.format.render(self._world_task.answer)
+        return _render(self._owed[0])
+
+    def _admissible_actions(self) -> list[str]:
+        assert self._task is not None
+        assert self._world_task is not None
+        rng = np.random.default_rng([crc32(self._task.id.encode()), self._steps])
+        seen = _ENTITY.findall(self._world_task.instruction + " " + self._transcript.last_observation) or ["1"]
+        out = [ToolCall("list_tools").to_hermes()]
+        for index in rng.permutation(len(self._schemas))[:6]:
+            schema = self._schemas[int(index)]
+            given = {key: _sample(key, kind, seen, rng) for key, kind in schema["parameters"]["properties"].items()}
+            out.append(_render(ToolCall(schema["name"], given)))
+        return out
+
+    def _snapshot(self) -> _State | None:
+        if self._episode is None or not self._episode.database.exists():
+            return None
+        return _State(self._episode.database.read_bytes(), self._calls, self._errors, self._owed)
+
+    def _restore(self, state: _State) -> None:
+        assert self._task is not None
+        name, _, index = self._task.id.rpartition("/")
+        self._world = self.worlds[name]
+        self._world_task = self._world.tasks[int(index)]
+        path = Path(launcher().folder) / f"restore-{id(self)}.db"
+        path.write_bytes(state.database)
+        try:
+            self._open(path)
+        finally:
+            path.unlink()
+        _, self._calls, self._errors, self._owed = state
+
+    def _close(self) -> None:
+        if self._episode is not None:
+            self._episode.close()
+            self._episode = None
+
+    def __del__(self) -> None:
+        """Leave no process behind when it was never closed."""
+        if getattr(self, "_episode", None) is not None:
+            self._close()
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big")
+
+
+def _initial(world: World) -> Path:
+    """Return the world's database as it is in the beginning, built once for each process of ours."""
+    path = Path(launcher().folder) / f"initial-{_world_key(world)}.db"
+    if not path.exists():
+        making = path.with_suffix(f".{os.getpid()}")
+        world.build(making)
+        making.replace(path)
+    return path
+
+
+@functools.lru_cache(maxsize=4096)
+def _key_of(name: str, statements: tuple[str, ...]) -> str:
+    return blake2b("\0".join((name, *statements)).encode(), digest_size=12).hexdigest()
+
+
+def _world_key(world: World) -> str:
+    return _key_of(world.name, world.statements)
+
+
+def _render(call: ToolCall) -> str:
+    return ToolCall("call_tool", {"tool_name": call.name, "arguments": call.arguments}).to_hermes()
+
+
+def _listing(schemas: list[dict[str, Any]]) -> str:
+    lines = []
+    for schema in schemas:
+        required = schema["parameters"]["required"]
+        parts = [
+            f"{key}{'' if key in required else '?'}: {kind.get('type', 'any')}"
+            for key, kind in schema["parameters"]["properties"].items()
+        ]
+        lines.append(f"{schema['name']}({', '.join(parts)}): {schema['description']}")
+    return "\n".join(lines)
+
+
+def _detail(body: Any) -> str:
+    detail = body.get("detail", body) if isinstance(body, dict) else body
+    if isinstance(detail, list):  # how FastAPI says which argument does not fit
+        parts = [
+            f"argument {'.'.join(map(str, item.get('loc', ())[1:]))!r}: {item.get('msg', '')}"
+            for item in detail
+            if isinstance(item, dict)
+        ]
+        return "; ".join(parts) or json.dumps(detail)
+    return detail if isinstance(detail, str) else json.dumps(detail, ensure_ascii=False)
+
+
+def _sample(key: str, kind: dict[str, Any], seen: list[str], rng: np.random.Generator) -> Any:
+    if options := kind.get("enum"):
+        return options[int(rng.integers(len(options)))]
+    if kind.get("type") in ("integer", "number"):
+        return int(rng.integers(1, 10))
+    if kind.get("type") == "boolean":
+        return bool(rng.integers(2))
+    fitting = [one for one in seen if key.startswith(one.split()[0])] or seen
+    return fitting[int(rng.integers(len(fitting)))]
