@@ -32,7 +32,8 @@ TEXTS = {
         "and keeps a library of {count} volumes."
     ),
     "prize": (
-        "The {name} is awarded every {gap} years in Velmar. Its prize money is paid by {sponsor}, which deals in {goods}."
+        "The {name} is awarded every {gap} years in Velmar. "
+        "Its prize money is paid by {sponsor}, which deals in {goods}."
     ),
     "scholar": (
         "{name} (born {year}) was a scholar of {field} from Velmar, a native of {town}. "

@@ -41,20 +41,18 @@ def score_selected(
         temperature: Divides the logits.
 
     Returns:
-        Log-probabilities and the entropies (no gradient) of the distributions they are drawn from, each ``(B, C)``,
+        Log-probabilities and the entropies of the distributions they are drawn from, each ``(B, C)``,
         float32; 0 where not chosen.
     """
     # Padding on the right is behind everything that is read, and the model is causal: without a mask, attention takes
     # its causal kernel, which does half the work.
     behind = bool((mask[:, 1:] <= mask[:, :-1]).all()) and bool(mask[:, 0].all())
-    hidden = model.base_model(
-        input_ids=ids, attention_mask=None if behind else mask, use_cache=False
-    ).last_hidden_state
+    hidden = model.base_model(input_ids=ids, attention_mask=None if behind else mask, use_cache=False).last_hidden_state
     count = chosen.shape[1]
     logits = model.get_output_embeddings()(hidden[:, -count - 1 : -1][chosen]).float() / temperature
     every = torch.log_softmax(logits, dim=-1)
     tokens = every.gather(-1, ids[:, -count:][chosen][:, None]).squeeze(-1)
-    with torch.no_grad():
-        entropy = -(every.exp() * every).sum(-1)
+    entropy = -(every.exp() * every).sum(-1)
     # masked_scatter keeps the graph even where nothing is chosen.
-    return tuple(x.new_zeros(chosen.shape).masked_scatter(chosen, x) for x in (tokens, entropy))  # type: ignore[return-value]
+    empty = tokens.new_zeros(chosen.shape)
+    return empty.masked_scatter(chosen, tokens), empty.masked_scatter(chosen, entropy)

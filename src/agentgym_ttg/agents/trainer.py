@@ -116,9 +116,7 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
         """Zero what is not trained on by selection, so that nothing there can turn a sum into NaN."""
         if self._trainable is not None and not kwargs.get("compute_aux_loss") and can_score_selected(model):
             with self.accelerator.autocast():
-                scored = score_selected(
-                    model, input_ids, attention_mask, self._trainable, temperature=self.temperature
-                )
+                scored = score_selected(model, input_ids, attention_mask, self._trainable, temperature=self.temperature)
             return *scored, None
         logps, entropies, aux_loss = super()._get_per_token_logps_and_entropies(
             model, input_ids, attention_mask, logits_to_keep, *args, **kwargs

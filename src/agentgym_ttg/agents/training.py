@@ -220,7 +220,7 @@ class _Run:
         config = MeterConfig(
             kind=self.config.meter_kind,
             backbone=self.config.meter_backbone or actor_path,
-            target=self.job.meter_target,  # type: ignore[arg-type]
+            target=self.job.meter_target,
             epochs=self.config.meter_epochs,
             seed=self.job.seed,
             device=self.config.device,

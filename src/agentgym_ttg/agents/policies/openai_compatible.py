@@ -91,7 +91,6 @@ class OpenAIPolicy:
         extra_body: Mapping[str, Any] | None = None,
     ) -> None:
         try:
-            import httpx
             import openai
         except ImportError as error:
             raise MissingDependencyError("openai", "openai", "talking to an OpenAI-compatible server") from error
@@ -117,8 +116,7 @@ class OpenAIPolicy:
             base_url=self.base_url,
             api_key=self._key,
             max_retries=0,
-            timeout=httpx.Timeout(timeout, connect=min(timeout, 10.0)),
-            http_client=httpx.Client(limits=httpx.Limits(max_connections=concurrency), follow_redirects=True),
+            timeout=openai.Timeout(timeout, connect=min(timeout, 10.0)),
         )
         self._lock = threading.Lock()
         self._refused: set[str] = set()

@@ -210,7 +210,9 @@ def _share(meter: HeadMeter, loaded: LoadedModel, options: Options) -> tuple[tup
         device="cpu",
     )
     steps, tokens = preset["max_steps"], preset["max_response_tokens"]
-    estimator = _Timed(DeltaTTG(MeterSignal(meter, failure_cost=float(steps * tokens))), np.random.default_rng(options.seed))
+    estimator = _Timed(
+        DeltaTTG(MeterSignal(meter, failure_cost=float(steps * tokens))), np.random.default_rng(options.seed)
+    )
     spent: list[tuple[float, float, float, float]] = []
     started = _now()
     slots = options.tasks * options.group_size
@@ -228,7 +230,13 @@ def _share(meter: HeadMeter, loaded: LoadedModel, options: Options) -> tuple[tup
             spent.append((*_since(started), *estimator.spent))
 
         trainer = AgentTrainer(
-            loaded.model, loaded.tokenizer, config, collect=begin, on_update=end, output_dir=Path(folder), seed=options.seed
+            loaded.model,
+            loaded.tokenizer,
+            config,
+            collect=begin,
+            on_update=end,
+            output_dir=Path(folder),
+            seed=options.seed,
         )
         trainer.args.save_strategy = "no"
         trainer.train()

@@ -80,8 +80,8 @@ def _run(options: Options, progress: Callable[[str], object]) -> list[Paired]:
     ratio, cpu = found.ratio("re-encoding")[0], found.ratio("re-encoding", cpu=True)[0]
     notes = (
         judged("kept cache against re-encoding", ratio, 2.5, cpu=cpu),
-        f"sampled ids are equal in {same} of {len(episodes)} episodes ({steps} actions); log-probabilities differ by at "
-        f"most {difference:.1e} ({'within' if difference <= _TOLERANCE else 'BEYOND'} {_TOLERANCE:g})",
+        f"sampled ids are equal in {same} of {len(episodes)} episodes ({steps} actions); log-probabilities differ "
+        f"by at most {difference:.1e} ({'within' if difference <= _TOLERANCE else 'BEYOND'} {_TOLERANCE:g})",
     )
     values = {
         "episodes": len(episodes),

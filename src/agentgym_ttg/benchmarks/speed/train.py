@@ -114,9 +114,7 @@ def _run(options: Options, progress: Callable[[str], object]) -> list[Paired]:
         "weights_apart_over_moved": apart / max(moved, 1e-30),
     }
     notes = (
-        judged(
-            "AgentTrainer, time over GRPOTrainer's", cost, 1.1, cpu=values["cpu_of_ours_over_theirs"], at_most=True
-        ),
+        judged("AgentTrainer, time over GRPOTrainer's", cost, 1.1, cpu=values["cpu_of_ours_over_theirs"], at_most=True),
         f"{rows} rows of {np.mean(lengths):.0f} tokens in the mean, {trained} of {sum(lengths)} tokens trained on; the "
         f"weights that the two arrive at are {values['weights_apart_over_moved']:.1e} of the way apart",
     )

@@ -40,6 +40,7 @@ __all__ = ["WORLDS", "author_records", "builtin_names"]
 #: Folder of the built-in worlds.
 WORLDS = Path(__file__).parent / "worlds"
 
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FIELDS = {"instruction", "query", "take", "calls", "effect", "answer", "near_misses", "ignore"}
 _VERIFIER = '''\
 def verify_task_completion(initial_db_path, final_db_path, final_answer=None):
@@ -109,7 +110,7 @@ def author_records(*folders: Path) -> dict[str, list[dict[str, Any]]]:
 def _add(out: dict[str, list[dict[str, Any]]], folder: Path) -> None:
     name = folder.name
     schema, seed = _statements(folder / "schema.sql"), _statements(folder / "seed.sql")
-    document = yaml.safe_load((folder / "tasks.yaml").read_text(encoding="utf-8"))
+    document = yaml.load((folder / "tasks.yaml").read_text(encoding="utf-8"), _LOADER)
     prelude = (WORLDS / "prelude.py.txt").read_text(encoding="utf-8")
     code = prelude + "\n\n" + (folder / "app.py.txt").read_text(encoding="utf-8")
     connection = sqlite3.connect(":memory:")

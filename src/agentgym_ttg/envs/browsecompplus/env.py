@@ -25,7 +25,9 @@ from .judges import make_judge, read_answer
 __all__ = ["DATA_VARIABLE", "BrowseCompPlusEnv"]
 
 DATA_VARIABLE = "BROWSECOMPPLUS_DATA"
-_FORM = "Explanation: {{why, naming the documents by [docid]}}\nExact Answer: {{the answer alone}}\nConfidence: {{0 to 100}}%"
+_FORM = """Explanation: {{why, naming the documents by [docid]}}
+Exact Answer: {{the answer alone}}
+Confidence: {{0 to 100}}%"""
 _OPENING = (
     "{query}\n\nSearch the corpus with the tools. When you know the answer, reply without a tool call, as:\n" + _FORM
 )

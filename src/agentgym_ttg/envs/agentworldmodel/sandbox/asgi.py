@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sqlite3
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -194,9 +195,11 @@ def _patch() -> None:
         if not str(url).startswith("sqlite"):
             return make(url, **settings)
         kept = {key: settings[key] for key in ("echo", "future") if key in settings}
-        return make(
-            "sqlite:///world.db", poolclass=sqlalchemy.pool.NullPool, connect_args={"check_same_thread": False}, **kept
-        )
+        return make("sqlite://", poolclass=sqlalchemy.pool.NullPool, creator=connect, **kept)
+
+    def connect() -> sqlite3.Connection:
+        # Relative to the folder that the process is in now; SQLAlchemy would keep that of the engine's making.
+        return sqlite3.connect("world.db", check_same_thread=False)
 
     async def run_sync(function: Any, *args: Any, **_: Any) -> Any:
         return function(*args)

@@ -12,6 +12,7 @@ import os
 import resource
 import socket
 import sqlite3
+import sqlite3.dbapi2
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -99,6 +100,7 @@ class Guard:
         ):
             with contextlib.suppress(ValueError, OSError):
                 resource.setrlimit(what, (limit, limit))
+        _confine_sqlite()
         sys.addaudithook(self._audit)
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
@@ -110,9 +112,6 @@ class Guard:
             name = os.fsdecode(args[0])
             if name not in ("", ":memory:"):
                 self._check(event, name.removeprefix("file:").partition("?")[0])
-        elif event == "sqlite3.connect/handle":
-            # Otherwise ATTACH and VACUUM INTO would write where open() may not.
-            args[0].setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         elif event in _PATHS:
             for path in args[: _PATHS[event]]:
                 if isinstance(path, (str, bytes)):
@@ -153,3 +152,15 @@ def _leave_network() -> None:
         library = ctypes.CDLL(None, use_errno=True)
         if library.unshare(_NEW_NETWORK) != 0:
             library.unshare(_NEW_USER | _NEW_NETWORK)
+
+
+def _confine_sqlite() -> None:
+    """Allow no ATTACH and no VACUUM INTO, which would write where ``open`` may not."""
+    connect = sqlite3.dbapi2.connect
+
+    def confined(*args: Any, **settings: Any) -> sqlite3.Connection:
+        connection = connect(*args, **settings)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        return connection
+
+    sqlite3.connect = sqlite3.dbapi2.connect = confined  # type: ignore[assignment]
