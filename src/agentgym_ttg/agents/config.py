@@ -133,7 +133,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "updates": 50,
         "recordings": 800,
         "meter_epochs": 4,
-        "kl_coef": 0.02,
+        "learning_rate": 1e-4,
+        "kl_coef": 0.05,
         "invalid_action_penalty": 0.1,
     },
     # Everything once, as small as it goes: for CI.

@@ -128,7 +128,7 @@ class MultiTurnEnv(gym.Env[str, str]):
             )
         for name, limit in (("max_steps", max_steps), ("max_tokens", max_tokens)):
             if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-                raise ConfigError(f"expected {name} to be an integer >= 1 or None, got {limit!r}")
+                raise ConfigError(f"expected {name} >= 1, an integer, or None, got {limit!r}")
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ConfigError(f"unknown render_mode {render_mode!r}; expected one of {self.metadata['render_modes']}")
         self.split = split

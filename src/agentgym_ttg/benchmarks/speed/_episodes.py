@@ -66,7 +66,7 @@ def benchmark_model(spec: str | None, *, seed: int = 0) -> Iterator[LoadedModel]
     with tempfile.TemporaryDirectory() as folder, closing(make_envs(8, max_steps=12, expert=True)) as envs:
         episodes = specs(envs, tasks=8, group_size=1, seed=seed, name="text")
         seen = play(envs, NoisyExpertPolicy(0.2), episodes, max_tokens=12)
-        texts = [text for one in seen for turn in one.turns for text in (turn.observation, turn.completion.text)]
+        texts = [text for one in seen for turn in one.turns for text in (turn.observation, str(turn.completion))]
         tokenizer = build_tokenizer(texts, 1024)
         make_tiny_model(tokenizer, seed=seed).save_pretrained(folder)
         tokenizer.save_pretrained(folder)

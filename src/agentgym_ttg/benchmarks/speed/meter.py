@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import tyro
+from numpy.typing import NDArray
 
 from agentgym_ttg.agents.policies.scripted import NoisyExpertPolicy
 from agentgym_ttg.core.completion import Completion
@@ -168,6 +169,10 @@ class _Timed:
     inner: AdvantageEstimator
     rng: np.random.Generator
     spent: tuple[float, float] = (0.0, 0.0)
+
+    def __call__(self, group: TrajectoryGroup) -> list[NDArray[np.float64]]:
+        """Advantages of one group."""
+        return self.inner(group)
 
     def estimate(self, groups: Sequence[TrajectoryGroup], **options: Any) -> CreditReport:
         """Estimate as the inner one does."""

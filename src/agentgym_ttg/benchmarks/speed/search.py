@@ -191,7 +191,7 @@ def _sqlite(corpus: SyntheticCorpus) -> Callable[[str], list[str]]:
 
 def _rank_bm25(corpus: SyntheticCorpus, scores: list[Any]) -> Callable[[str], list[str]]:
     try:
-        from rank_bm25 import BM25Okapi  # type: ignore[import-untyped]
+        from rank_bm25 import BM25Okapi
     except ImportError:
         raise MissingDependencyError("rank_bm25", "search-large", "the comparison with rank_bm25") from None
     documents = list(corpus)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -204,7 +205,7 @@ def _theirs(model: Any, tokenizer: Any, config: TrainConfig, batch: _Batch, opti
 
 def _distance(one: Sequence[Any], other: Sequence[Any]) -> float:
     """Return the Euclidean distance between two sets of parameters."""
-    return float(sum(((a - b) ** 2).sum() for a, b in zip(one, other, strict=True))) ** 0.5
+    return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
 
 
 BENCHMARK = SpeedBenchmark("train", "training: AgentTrainer against TRL's GRPOTrainer on the same rows", Options, _run)

@@ -42,7 +42,7 @@ WORLDS = Path(__file__).parent / "worlds"
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FIELDS = {"instruction", "query", "take", "calls", "effect", "answer", "near_misses", "ignore"}
-_VERIFIER = '''\
+_VERIFIER = """\
 def verify_task_completion(initial_db_path, final_db_path, final_answer=None):
     import re
     import sqlite3
@@ -73,7 +73,7 @@ def verify_task_completion(initial_db_path, final_db_path, final_answer=None):
         if not found or (numbers[0] and set(numbers[0]) != set(numbers[1])):
             return {{"result": "others"}}
     return {{"result": "complete"}}
-'''
+"""
 
 
 def builtin_names() -> list[str]:

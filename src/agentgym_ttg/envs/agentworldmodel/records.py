@@ -187,7 +187,10 @@ def _join(records: Records) -> Iterator[tuple[str, World]]:
         statements += [
             text for table in samples.get(name, {}).get("tables", ()) for text in table.get("insert_statements", ())
         ]
-        yield name, World(name, about.get(name, ""), tuple(_ended(text) for text in statements), codes[name], tuple(tasks))
+        yield (
+            name,
+            World(name, about.get(name, ""), tuple(_ended(text) for text in statements), codes[name], tuple(tasks)),
+        )
 
 
 def _ended(statement: str) -> str:

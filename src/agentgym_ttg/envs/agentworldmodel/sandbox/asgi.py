@@ -15,7 +15,7 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 _DEEPEST = 12
 
 
-class BadCall(Exception):
+class BadCall(Exception):  # noqa: N818 - named for what it is, not for Python
     """A call that does not fit the tool; the text is for the model that made it."""
 
 
@@ -205,5 +205,5 @@ def _patch() -> None:
         return function(*args)
 
     for module in (sqlalchemy, sqlalchemy.engine):
-        module.create_engine = create_engine  # type: ignore[assignment]
+        module.create_engine = create_engine
     anyio.to_thread.run_sync = run_sync

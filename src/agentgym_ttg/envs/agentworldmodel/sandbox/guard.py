@@ -159,7 +159,7 @@ def _confine_sqlite() -> None:
     connect = sqlite3.dbapi2.connect
 
     def confined(*args: Any, **settings: Any) -> sqlite3.Connection:
-        connection = connect(*args, **settings)
+        connection: sqlite3.Connection = connect(*args, **settings)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         return connection
 

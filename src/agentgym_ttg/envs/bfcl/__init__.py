@@ -1,0 +1,1 @@
+"""The Berkeley Function-Calling Leaderboard: the published tasks, tools and checkers as environments."""
