@@ -55,6 +55,20 @@ ENVIRONMENTS: dict[str, EnvInfo] = {
             ("test",),
             "test",
         ),
+        EnvInfo(
+            "agentgym_ttg/AgentWorldModel-v0",
+            "agentgym_ttg.envs.agentworldmodel.env:AgentWorldModelEnv",
+            "tasks in small worlds behind tools, checked by code; built-in, or published worlds by data_dir",
+            ("train", "test"),
+            "test",
+        ),
+        EnvInfo(
+            "agentgym_ttg/BFCL-v0",
+            "agentgym_ttg.envs.bfcl.env:BFCLEnv",
+            "function calling, single- and multi-turn (evaluation; `agentgym-ttg data install bfcl`)",
+            ("test",),
+            "test",
+        ),
     )
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import json
 import os
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
@@ -127,7 +128,15 @@ class BFCLEnv(MultiTurnEnv):
             return [[parse_call(text, self._functions) for text in turn] for turn in self._truth]
         if self._kind == "live_relevance":
             return [[ToolCall(next(iter(self._functions)), {})]]
-        return [ground_truth_calls(self._truth or [])]
+        calls = ground_truth_calls(self._truth or [])
+        if self._kind in ("java", "javascript"):  # these take every value as text
+            calls = [
+                ToolCall(
+                    call.name, {key: v if isinstance(v, str) else json.dumps(v) for key, v in call.arguments.items()}
+                )
+                for call in calls
+            ]
+        return [calls]
 
     def _act(self, action: Action) -> StepResult:
         return self._act_in_turn(action) if self._multi_turn else self._judge_single(action)
