@@ -31,7 +31,7 @@ def call_string(call: ToolCall) -> str | None:
         The text; None if an argument's name is no identifier.
 
     >>> call_string(ToolCall("cd", {"folder": "a'); import os #"}))
-    'cd(folder="a\\'); import os #")'
+    'cd(folder="a\'); import os #")'
     """
     if not call.name.isidentifier() or keyword.iskeyword(call.name):
         return None
