@@ -12,8 +12,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from agentgym_ttg.core.errors import ConfigError, nearest
+from agentgym_ttg.core.errors import ConfigError, DataError, nearest
 
+from .bfcl_install import install_bfcl
 from .registry import DATA_SOURCES
 from .status import Status, check
 
@@ -34,6 +35,9 @@ class _Options:
 
 def main(args: Sequence[str] | None = None, *, prog: str = "python -m agentgym_ttg.data") -> int:
     """Run the command; return 0, 1 if data that were asked for by name or folder are not whole, 2 for a wrong name."""
+    given = sys.argv[1:] if args is None else list(args)
+    if given[:1] == ["install"]:
+        return _install(given[1:], prog=f"{prog} install")
     options = tyro.cli(
         _Options,
         prog=prog,
@@ -51,6 +55,28 @@ def main(args: Sequence[str] | None = None, *, prog: str = "python -m agentgym_t
         _print(found, hashes=options.check)
     asked = bool(options.names) or options.data_dir is not None
     return int(asked and any(one.state in ("missing", "broken") for one in found))
+
+
+@dataclass
+class _InstallOptions:
+    name: tyro.conf.Positional[str]
+    """What to install: bfcl."""
+    version: str = "v3"
+    """Version of the benchmark: v3 or v4."""
+    wheel: str | None = None
+    """The package's wheel, where it was fetched by other means."""
+
+
+def _install(args: Sequence[str], *, prog: str) -> int:
+    options = tyro.cli(_InstallOptions, prog=prog, description="Bring data into the cache folder.", args=list(args))
+    try:
+        if options.name != "bfcl":
+            raise ConfigError(f"cannot install {options.name!r}; expected bfcl")
+        print(f"BFCL {options.version} is in {install_bfcl(options.version, wheel=options.wheel)}")
+    except (ConfigError, DataError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 def _names(given: Sequence[str]) -> list[str]:

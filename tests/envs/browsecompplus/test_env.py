@@ -142,7 +142,7 @@ def test_branching_restores_what_was_found(env):
     assert env.step(call("search", query="prize")) == first
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text() | st.text().map(lambda text: call("search", query=text)) | st.text().map(final))
 def test_hostile_messages_never_raise_and_never_win(env, text):
     env.reset(seed=2)

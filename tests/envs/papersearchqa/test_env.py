@@ -149,7 +149,7 @@ def test_branching_restores_searches_and_passages(env):
     assert env.step("<search>aspirin class</search>") == first
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text() | st.text().map("<search>{}</search>".format) | st.text().map("<answer>{}</answer>".format))
 def test_hostile_messages_never_raise_and_never_win(env, text):
     env.reset(seed=2)

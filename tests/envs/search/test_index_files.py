@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 
@@ -111,10 +110,8 @@ def test_a_killed_build_leaves_nothing_behind(tmp_path):
     process.stdout.close()
     folder = cache_folder() / "search"
     assert [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")] == []
-    started = time.monotonic()
-    index = BM25(FileCorpus(path))
+    index = BM25(FileCorpus(path))  # would wait for ever if the dead process held the lock
     assert index.search("word7")[0].document.id == "7"
-    assert time.monotonic() - started < 30  # the dead process holds no lock
     assert [entry for entry in folder.iterdir() if entry.name.startswith(".")] == []
 
 

@@ -101,7 +101,7 @@ def test_question_words_do_not_drown_the_question():
 
 
 @pytest.mark.parametrize("make", [RETRIEVERS[name] for name in LEXICAL], ids=LEXICAL)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(st.lists(st.sampled_from(["zinc", "iron", "gold", "lead", "the", "of"]), max_size=6), max_size=8),
     query=st.lists(st.sampled_from(["zinc", "iron", "gold", "the", "xyz"]), max_size=4),

@@ -166,8 +166,9 @@ class BFCLEnv(MultiTurnEnv):
             messages.append(Message("tool", reply, name=call.name, tool_call_id=call.id))
         if texts:
             self._decoded[-1].append(texts)
-        if self._owed and self._owed[self._turn]:
-            self._owed[self._turn] = [call for call in self._owed[self._turn] if call not in good]
+        for call in good if self._owed else ():  # one call settles one that is owed, also where two are alike
+            if call in self._owed[self._turn]:
+                self._owed[self._turn].remove(call)
         self._count += 1
         if self._count > STEPS_PER_TURN:
             self._forget()
@@ -210,7 +211,9 @@ class BFCLEnv(MultiTurnEnv):
 
     def _judge_dialogue(self) -> bool:
         entry = {key: copy.deepcopy(self._entry[key]) for key in ("id", "initial_config", "involved_classes")}
-        verdict = self.package.multi_turn_checker(self._decoded, self._truth, entry, self._kind, f"{self._name}_check")
+        # One published task (multi_turn_base_154) has a ground-truth turn that no user message asks for.
+        truth = self._truth[: len(self._entry["question"])]
+        verdict = self.package.multi_turn_checker(self._decoded, truth, entry, self._kind, f"{self._name}_check")
         return bool(verdict["valid"])
 
     def _metrics_now(self, *, forced: bool) -> dict[str, float]:
@@ -258,7 +261,7 @@ class BFCLEnv(MultiTurnEnv):
         calls = self._owed[self._turn] if self._turn < len(self._owed) else []
         if not calls:
             return "Done."
-        if self._multi_turn:
+        if self._multi_turn and self._count + len(calls) <= STEPS_PER_TURN:
             return calls[0].to_hermes()
         return "\n".join(call.to_hermes() for call in calls)
 
