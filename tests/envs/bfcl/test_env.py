@@ -1,6 +1,8 @@
 import json
 
 import pytest
+
+pytest.importorskip("mpmath", reason="the extra bfcl is not installed")
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
