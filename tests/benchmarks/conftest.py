@@ -22,7 +22,7 @@ def command():
             [sys.executable, "-m", module, *map(str, args)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=280,
             env=environment(),
             **options,
         )

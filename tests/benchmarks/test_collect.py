@@ -49,7 +49,7 @@ def test_killed_and_resumed_is_as_uninterrupted(tmp_path, started):
     whole, killed = tmp_path / "whole.jsonl", tmp_path / "killed.jsonl"
     assert main([*flags, "--out", str(whole)]) == 0
     process = started("agentgym_ttg.benchmarks.collect", *flags, "--out", killed)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240  # only against hanging
     while not killed.exists() or killed.read_bytes().count(b"\n") < 20:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -69,7 +69,7 @@ def test_an_interruption_says_how_to_go_on(tmp_path, started):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=240)
     assert process.returncode == 130
     assert f"--out {out} --resume" in stderr
     assert "Traceback" not in stderr
