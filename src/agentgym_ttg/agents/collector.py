@@ -15,7 +15,7 @@ from agentgym_ttg.credit import AdvantageEstimator, StepCredit, broadcast_to_tok
 
 from .config import TrainConfig
 from .rollout import RolloutEngine, group_specs
-from .rows import make_rows
+from .rows import make_rows, total_tokens
 from .tasks import TaskStream
 from .trainer import UpdateBatch
 
@@ -81,7 +81,7 @@ class Collector:
             "task_cursor": self.cursor,
             "actor_tokens": self.actor_tokens,
             "rows": len(rows),
-            "trained_tokens": int(sum((row.steps >= 0).sum() for row in rows)),
+            "trained_tokens": total_tokens(rows),
             "seconds_rollout": rolled_out - started,
             "seconds_meter": scored - rolled_out,
         }

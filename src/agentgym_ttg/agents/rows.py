@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from agentgym_ttg.core.errors import PolicyError
 from agentgym_ttg.core.trajectory import Trajectory
 
-__all__ = ["Row", "make_rows", "trainable_tokens"]
+__all__ = ["Row", "make_rows", "total_tokens", "trainable_tokens"]
 
 
 @dataclass(slots=True)
