@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ from .warm_start_cache import made_of
 __all__ = ["AssetConfig", "demonstrate", "main", "make_asset", "success_rate"]
 
 _ENV = "agentgym_ttg/ALFWorld-v0"
+_ENTITY = re.compile(r"[a-z]+ \d+")
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class AssetConfig:
     demonstrations: int = 6000
     """Expert episodes to clone."""
     stumble: float = 0.0
-    """Share of steps at which the expert names a wrong thing first; refused steps are not cloned, what follows is."""
+    """Share of steps at which the expert says what the game refuses; that is not cloned, what follows is."""
     stray_episodes: int = 60
     """Episodes of an expert that errs half the time, read only for the tokenizer: what the games answer off the way."""
     eval_episodes: int = 134
@@ -53,19 +55,37 @@ class AssetConfig:
     """Settings of the cloning."""
 
 
-class _StumblingExpert(ExpertPolicy):
-    """The expert, except that it sometimes gets a number wrong, which a game mostly refuses."""
+class StumblingExpert(ExpertPolicy):
+    """The expert, except that it sometimes says what the game refuses, and goes on.
 
-    def __init__(self, p: float) -> None:
+    A clone of an expert that never errs has never read a refusal. Once refused it repeats itself to the end of the
+    episode, and no reward tells it what else to do. Wrong commands are what experts said in other games, about the
+    place where this one is, if there are such: just what a clone imagines.
+
+    Args:
+        p: Probability of a wrong command at a step.
+        memory: Commands of other games to choose from.
+    """
+
+    def __init__(self, p: float, *, memory: int = 2000) -> None:
         super().__init__()
         self.p = p
+        self._said: deque[tuple[str, str]] = deque(maxlen=memory)  # commands, each with the entity that it ends on
 
     def _answer(self, request: GenerationRequest) -> str:
-        said = super()._answer(request)
-        if request.rng.random() < self.p:
-            wrong = str(int(request.rng.integers(1, 10)))
-            return re.sub(r"\d+$", wrong, said)
-        return said
+        right = super()._answer(request)
+        stumbles = request.rng.random() < self.p
+        wrong = self._wrong(request) if stumbles else None
+        self._said.append((right, (_ENTITY.findall(right) or [""])[-1]))
+        return right if wrong is None else wrong
+
+    def _wrong(self, request: GenerationRequest) -> str | None:
+        """Return a command that the game will refuse, if there is one."""
+        here = set(_ENTITY.findall(request.messages[-1].content))
+        admissible = set(request.info["admissible_actions"])
+        refused = [(said, where) for said, where in self._said if said not in admissible]
+        choice = [said for said, where in refused if where in here] or [said for said, _ in refused]
+        return choice[int(request.rng.integers(len(choice)))] if choice else None
 
 
 def demonstrate(
@@ -121,7 +141,7 @@ def make_asset(config: AssetConfig, say: Callable[[str], None] = print) -> dict[
     tasks = TaskStream(probe.tasks, 2**31 + seed).take(0, config.demonstrations + config.stray_episodes)
     specs = group_specs(tasks, size=1, seed=seed, name="demonstration")
     say(f"recording {config.demonstrations} expert episodes")
-    demos = demonstrate(train, _StumblingExpert(config.stumble), specs[: config.demonstrations])
+    demos = demonstrate(train, StumblingExpert(config.stumble), specs[: config.demonstrations])
     strays = demonstrate(train, NoisyExpertPolicy(0.5, probe.format), specs[config.demonstrations :])
     demos = [trajectory for trajectory in demos if trajectory.success]
 

@@ -17,24 +17,9 @@ __all__ = [
     "load_base",
     "load_saved_backbone",
     "load_saved_tokenizer",
-    "pick_device",
     "quiet",
     "save_pretrained",
 ]
-
-
-def pick_device(name: str) -> torch.device:
-    """Return the device called ``name``; ``"auto"`` is a GPU if there is one.
-
-    Raises:
-        ConfigError: If torch knows no such device.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"unknown device {name!r}; expected auto, cpu, cuda or cuda:N") from error
 
 
 def load_base(spec: str, *, dtype: str, device: str) -> LoadedModel:

@@ -6,7 +6,7 @@ import glob
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from agentgym_ttg.core.errors import ConfigError, MissingDependencyError
 
-__all__ = ["METER_FILE", "find_meter", "read_settings", "replace_folder", "write_settings"]
+__all__ = ["METER_FILE", "find_meter", "open_meter", "read_settings", "saved_meter"]
 
 METER_FILE = "meter.json"
 FORMAT_VERSION = 1
@@ -102,6 +102,31 @@ def find_meter(path_or_id: str | os.PathLike[str]) -> Path:
     if not (folder / METER_FILE).is_file():
         raise ConfigError(f"the hub repository {name!r} holds no meter: expected a {METER_FILE} in it")
     return folder
+
+
+@contextmanager
+def saved_meter(
+    folder: str | os.PathLike[str], kind: str, settings: BaseModel, extra: Mapping[str, str] | None = None
+) -> Iterator[Path]:
+    """Give a fresh folder for the weights of a meter; add ``extra`` text files and ``meter.json``, and swap it in."""
+    with replace_folder(Path(folder)) as fresh:
+        yield fresh
+        for name, text in (extra or {}).items():
+            (fresh / name).write_text(text, encoding="utf-8")
+        write_settings(fresh, kind, settings)
+
+
+def open_meter(path_or_id: str | os.PathLike[str], kind: str, model: type[_Settings]) -> tuple[Path, _Settings]:
+    """Return the folder of a meter of this kind, and its settings.
+
+    Raises:
+        ConfigError: If there is no meter, or one of another kind.
+    """
+    folder = find_meter(path_or_id)
+    record = read_settings(folder)
+    if record.get("kind") != kind:
+        raise ConfigError(f"{folder} holds a meter of kind {record.get('kind')!r}, expected {kind!r}")
+    return folder, parse_settings(folder, model, record["settings"])
 
 
 def write_settings(folder: Path, kind: str, settings: BaseModel, extra: dict[str, Any] | None = None) -> None:

@@ -7,7 +7,6 @@ import inspect
 import math
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from agentgym_ttg.models import LoadedModel, load_causal_lm
 from ._torch import save_pretrained
 from .answers import ANSWER_PREFIX, CLOSING, answer_pieces, default_instruction, parse_answer
 from .base import Estimate
-from .files import find_meter, parse_settings, read_settings, replace_folder, write_settings
+from .files import open_meter, saved_meter
 from .labels import Target
 from .prompts import HistoryEncoder, TranscriptLayout, Window, plain_ids
 from .references import References
@@ -243,11 +242,8 @@ class GenerativeMeter:
             folder: Where to; a meter that is there is replaced.
             extra: Text files to put beside it, by name.
         """
-        with replace_folder(Path(folder)) as fresh:
+        with saved_meter(folder, "generative", self.settings, extra) as fresh:
             save_pretrained(fresh, self.model, self.tokenizer)
-            for name, text in (extra or {}).items():
-                (fresh / name).write_text(text, encoding="utf-8")
-            write_settings(fresh, "generative", self.settings)
 
     @classmethod
     def load(
@@ -264,11 +260,7 @@ class GenerativeMeter:
         Raises:
             ConfigError: If there is no generative meter.
         """
-        folder = find_meter(path_or_id)
-        record = read_settings(folder)
-        if record.get("kind") != "generative":
-            raise ConfigError(f"{folder} holds a meter of kind {record.get('kind')!r}, expected 'generative'")
-        settings = parse_settings(folder, GenerativeSettings, record["settings"])
+        folder, settings = open_meter(path_or_id, "generative", GenerativeSettings)
         loaded = load_causal_lm(str(folder), dtype=dtype, device=device)
         return cls(loaded, settings, branch_rows=branch_rows, share_prefix=share_prefix)
 

@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,10 +17,11 @@ from torch import Tensor, nn
 
 from agentgym_ttg.core.errors import ConfigError
 from agentgym_ttg.core.trajectory import Trajectory
+from agentgym_ttg.models.loading import pick_device
 
-from ._torch import load_saved_backbone, load_saved_tokenizer, pick_device, save_pretrained
+from ._torch import load_saved_backbone, load_saved_tokenizer, save_pretrained
 from .base import Estimate
-from .files import find_meter, parse_settings, read_settings, replace_folder, write_settings
+from .files import open_meter, saved_meter
 from .labels import Target
 from .prompts import HistoryEncoder, Style, Window, make_encoder
 from .references import References
@@ -224,7 +224,7 @@ class HeadMeter:
             folder: Where to; a meter that is there is replaced.
             extra: Text files to put beside it, by name.
         """
-        with replace_folder(Path(folder)) as fresh:
+        with saved_meter(folder, "head", self.settings, extra) as fresh:
             save_pretrained(fresh, self.network.backbone, self.tokenizer)
             heads = {
                 f"{name}.{part}": tensor.detach().float().cpu().contiguous()
@@ -232,9 +232,6 @@ class HeadMeter:
                 for part, tensor in getattr(self.network, name).state_dict().items()
             }
             save_file(heads, str(fresh / _HEADS))
-            for name, text in (extra or {}).items():
-                (fresh / name).write_text(text, encoding="utf-8")
-            write_settings(fresh, "head", self.settings)
 
     @classmethod
     def load(
@@ -251,11 +248,7 @@ class HeadMeter:
         Raises:
             ConfigError: If there is no head meter.
         """
-        folder = find_meter(path_or_id)
-        record = read_settings(folder)
-        if record.get("kind") != "head":
-            raise ConfigError(f"{folder} holds a meter of kind {record.get('kind')!r}, expected 'head'")
-        settings = parse_settings(folder, HeadSettings, record["settings"])
+        folder, settings = open_meter(path_or_id, "head", HeadSettings)
         if threshold is not None:
             settings = HeadSettings.model_validate({**settings.model_dump(), "threshold": threshold})
         backbone, tokenizer = load_saved_backbone(folder, dtype), load_saved_tokenizer(folder)

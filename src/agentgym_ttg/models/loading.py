@@ -167,7 +167,7 @@ def load_causal_lm(
         raise MissingDependencyError("gguf", "gguf", f"loading the GGUF model {spec!r}")
     if dtype not in ("auto", "float32", "bfloat16", "float16"):
         raise ConfigError(f"unknown dtype {dtype!r}; expected auto, float32, bfloat16 or float16")
-    target = _device(device)
+    target = pick_device(device)
     if dtype == "auto":
         kind: Any = torch.float32 if target.type == "cpu" else "auto"
     else:
@@ -203,7 +203,12 @@ def _dequantized() -> dict[str, Any]:
     return {"quantization_config": GgufConfig(dequantize=True)}
 
 
-def _device(name: str) -> Any:
+def pick_device(name: str) -> Any:
+    """Return the ``torch.device`` called ``name``; ``"auto"`` is a GPU if there is one.
+
+    Raises:
+        ConfigError: If there is no such device.
+    """
     import torch
 
     if name == "auto":
