@@ -58,3 +58,16 @@ def test_nothing_played():
     found = summarise([])
     assert (found["episodes"], found["success_rate"]) == (0, 0.0)
     assert (found["success_low"], found["success_high"]) == (0.0, pytest.approx(1.0))
+
+
+def test_the_benchmarks_own_scores_see_every_episode_and_breakdowns_as_unsolved():
+    rows = [
+        row(0, "success", task_type="a", metrics={"em": 1.0}),
+        row(1, "error", task_type="b"),
+        row(2, "failure", task_type="a"),
+    ]
+    seen = []
+    found = summarise(rows, lambda episodes: (seen.extend(episodes), {"overall": 0.25})[1])
+    assert found["scores"] == {"overall": 0.25}
+    assert seen == [("a", True, {"em": 1.0}), ("b", False, {}), ("a", False, {})]
+    assert summarise(rows)["scores"] == {}

@@ -1,8 +1,11 @@
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from agentgym_ttg.data import DATA_SOURCES, check, status
+from agentgym_ttg.core.errors import DataError
+from agentgym_ttg.data import DATA_SOURCES, bfcl_install, check, status
 from agentgym_ttg.data.__main__ import main
 from agentgym_ttg.envs.alfworld.builtin import BuiltinGames
 from agentgym_ttg.envs.alfworld.data import OfficialData
@@ -62,3 +65,36 @@ def test_the_command_lists_and_prints_json(capsys, monkeypatch):
     assert all(split["content_hash"] for split in found[0]["splits"].values())
     assert main(["alfwrld"]) == 2
     assert "'alfworld'" in capsys.readouterr().err
+
+
+def test_bfcl_is_fetched_from_the_index_where_there_is_no_pip(tmp_path, monkeypatch):
+    pages = {"/simple/": b'<a href="../files/bfcl_eval-2025.8.6.2-py3-none-any.whl#sha256=0">it</a>'}
+    pages["/files/bfcl_eval-2025.8.6.2-py3-none-any.whl"] = b"another wheel"
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = pages.get(self.path)
+            self.send_response(404 if body is None else 200)
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, *args):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    monkeypatch.setenv("AGENTGYM_TTG_CACHE", str(tmp_path))
+    monkeypatch.setattr(bfcl_install, "_INDEX", f"http://127.0.0.1:{server.server_address[1]}/simple/")
+    monkeypatch.setattr(bfcl_install.importlib.util, "find_spec", lambda name: None)
+    try:
+        with pytest.raises(DataError, match="not the pinned wheel"):
+            bfcl_install.install_bfcl()
+        with pytest.raises(DataError, match=r"does not list bfcl_eval-2026\.3\.23"):
+            bfcl_install.install_bfcl("v4")
+        pages.clear()
+        with pytest.raises(DataError, match="404"):
+            bfcl_install.install_bfcl()
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert not list(tmp_path.rglob("*.whl"))

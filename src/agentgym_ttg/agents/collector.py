@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from agentgym_ttg.credit import AdvantageEstimator, StepCredit, broadcast_to_tok
 
 from .config import TrainConfig
 from .rollout import RolloutEngine, group_specs
-from .rows import make_rows, total_tokens
+from .rows import make_rows, total_tokens, trainable_tokens
 from .tasks import TaskStream
 from .trainer import UpdateBatch
 
@@ -33,7 +34,6 @@ class Collector:
         config: Training settings.
         seed: Seed of the run; the update's number and it determine every draw.
         keep: Which groups to keep; the others are replaced by groups of further tasks (DAPO's dynamic sampling).
-        max_rounds: How often to look for further groups before giving up.
         cursor: Position in ``tasks``.
         actor_tokens: Tokens generated so far, those of dropped groups included.
         on_groups: Called with the annotated groups of each update.
@@ -45,7 +45,6 @@ class Collector:
     config: TrainConfig
     seed: int
     keep: Callable[[TrajectoryGroup], bool] | None = None
-    max_rounds: int = 10
     cursor: int = 0
     actor_tokens: int = 0
     on_groups: Callable[[int, Sequence[TrajectoryGroup]], Any] | None = None
@@ -54,12 +53,14 @@ class Collector:
         """Collect the batch of an update.
 
         Raises:
-            PolicyError: If dynamic sampling finds no full batch in ``max_rounds`` rounds.
+            PolicyError: If dynamic sampling finds no full batch in ``max_sampling_rounds`` rounds.
         """
         started = time.perf_counter()
-        groups, dropped = self._roll_out(update)
+        groups, sampled = self._roll_out(update)
         rolled_out = time.perf_counter()
-        report = self.estimator.estimate(groups)
+        # The loss counts the ids that were sampled; where an environment counts otherwise, weights follow the loss.
+        token_counts = [[trainable_tokens(trajectory) for trajectory in group] for group in groups]
+        report = self.estimator.estimate(groups, token_counts=token_counts)
         scored = time.perf_counter()
         rows, advantages = [], []
         for group, credits in zip(groups, report.credits, strict=True):
@@ -77,7 +78,7 @@ class Collector:
             "update": update,
             **_outcomes([trajectory for group in groups for trajectory in group]),
             **report.metrics,
-            "dropped_groups": dropped,
+            **sampled,
             "task_cursor": self.cursor,
             "actor_tokens": self.actor_tokens,
             "rows": len(rows),
@@ -87,29 +88,42 @@ class Collector:
         }
         return UpdateBatch(rows, advantages, metrics)
 
-    def _roll_out(self, update: int) -> tuple[list[TrajectoryGroup], int]:
-        """Return the groups of an update and how many were dropped."""
+    def _roll_out(self, update: int) -> tuple[list[TrajectoryGroup], dict[str, int]]:
+        """Return the groups of an update, and how many rounds and further groups it took to find them."""
         wanted = self.config.tasks_per_update
         groups: list[TrajectoryGroup] = []
-        dropped = 0
-        for attempt in range(self.max_rounds):
-            task_ids = self.tasks.take(self.cursor, wanted - len(groups))
+        played = 0
+        rounds = self.config.max_sampling_rounds if self.keep else 1
+        for attempt in range(rounds):
+            task_ids = self.tasks.take(self.cursor, self._next_round(wanted, len(groups), played))
             self.cursor += len(task_ids)
             name = f"update-{update}" + (f"/round-{attempt}" if attempt else "")
             found = self.engine.run_groups(
                 group_specs(task_ids, size=self.config.group_size, seed=self.seed, name=name)
             )
-            self.actor_tokens += int(sum(t.token_counts.sum() for group in found for t in group))
-            kept = found if self.keep is None else [group for group in found if self.keep(group)]
-            dropped += len(found) - len(kept)
-            groups += kept
+            played += len(found)
+            self.actor_tokens += int(sum(trainable_tokens(t).sum() for group in found for t in group))
+            groups += found if self.keep is None else [group for group in found if self.keep(group)]
             if len(groups) >= wanted:
-                return groups, dropped
+                counts = {
+                    "sampling_rounds": attempt + 1,
+                    "dropped_groups": played - len(groups),
+                    "surplus_groups": len(groups) - wanted,
+                }
+                return groups[:wanted], counts
         raise PolicyError(
-            f"dynamic sampling found {len(groups)} of {wanted} groups with differing rewards in {self.max_rounds} "
-            "rounds; the tasks are too hard or too easy for this policy: start from another warm start, change the "
-            "difficulty, or raise max_sampling_rounds"
+            f"dynamic sampling found {len(groups)} of {wanted} groups with differing rewards among {played} in "
+            f"{rounds} rounds; the tasks are too hard or too easy for this policy: start from another warm start, "
+            "change the difficulty, or raise max_sampling_rounds"
         )
+
+    def _next_round(self, wanted: int, kept: int, played: int) -> int:
+        """Return how many groups to play next: what is missing, over the share of groups kept so far.
+
+        Asking for what is missing alone would end in many small rounds where few groups differ.
+        """
+        missing = wanted - kept
+        return min(wanted, math.ceil(missing * played / kept)) if kept else wanted
 
     def _with_penalty(self, trajectory: Trajectory, credit: StepCredit) -> np.ndarray[Any, np.dtype[np.float64]]:
         if not self.config.invalid_action_penalty:

@@ -68,11 +68,44 @@ class TrainConfig(BaseModel):
     cap: float = Field(5.0, ge=1)
     """M: largest weight of a step; 1 is GRPO."""
     failure_cost: float | None = Field(None, gt=0)
-    """C: cost of a state that cannot be completed; None takes max_steps x max_response_tokens."""
+    """C: cost of a state that cannot be completed, in the meter's unit; None takes the longest episode there can be:
+    max_steps x max_response_tokens, or max_steps for a meter of steps to go."""
     sign_aware: bool = True
     """Whether a negative advantage is distributed by regress (eq. 10) instead of progress."""
     weight_reading: Literal["broadcast", "split"] = "broadcast"
     """How a step's share reaches its tokens (spec, section 2)."""
+
+    # DAPO
+    max_sampling_rounds: int = Field(10, ge=1)
+    """Rounds of dynamic sampling, the first included, to fill an update with groups whose rewards differ; then the run
+    stops with an error."""
+    overlong_tokens: float | None = Field(None, gt=0)
+    """Assistant tokens of a trajectory at which the overlong penalty is full; None takes the longest episode there can
+    be, max_steps x max_response_tokens (or max_tokens, if that is less)."""
+    overlong_buffer: float | None = Field(None, gt=0)
+    """Length of the ramp before it; None takes a fifth of overlong_tokens."""
+    overlong_factor: float = Field(1.0, ge=0)
+    """Height of the overlong penalty; 0 switches it off."""
+
+    # GiGPO and HGPO
+    step_gamma: float = Field(0.95, ge=0, le=1)
+    """Discount of the step returns."""
+    step_norm: Literal["mean_std_norm", "mean_norm"] = "mean_std_norm"
+    """Whether step (and GiGPO's episode) advantages are divided by their deviation."""
+    step_weight: float = Field(1.0, ge=0)
+    """GiGPO: omega, weight of the step advantage beside the episode's."""
+    anchor_similarity: float | None = Field(None, gt=0, le=1)
+    """GiGPO: None groups the steps of equal states; else states of at least this similarity."""
+    hgpo_history: int = Field(2, ge=0)
+    """HGPO: K, states before the present one that a group may share."""
+    hgpo_alpha: float = Field(1.0, ge=0)
+    """HGPO: exponent of the weights; 0 weighs all lengths of history alike."""
+    hgpo_weight_base: Literal["k+1", "k"] = "k+1"
+    """HGPO: what is raised to hgpo_alpha, for a history of k states."""
+    hgpo_drop_zeros: bool = True
+    """HGPO: whether terms that are exactly 0 are left out of the mean."""
+    hgpo_base_group: bool = False
+    """HGPO: whether the episode advantage is a further term."""
 
     # What the run makes before it trains, where it is not given
     warm_start_from: str | None = None

@@ -28,6 +28,7 @@ from agentgym_ttg.wrappers.chat import PromptBuilder
 
 from .collector import Collector
 from .config import TrainConfig
+from .methods.base import MeterTarget
 from .policies.base import Policy, SamplingParams
 from .recording import parse_recorder, record
 from .rollout import EpisodeSpec, RolloutEngine
@@ -67,6 +68,7 @@ class TrainingJob:
         make_estimator: Builds the method's estimator from the settings and, if it wants one, the meter.
         needs_meter: Whether the method uses a progress meter.
         meter_target: What the method's meter is trained to predict.
+        meter_trained: Whether it is trained at all.
         keep: Which groups to keep (dynamic sampling); None keeps all.
         env_id: Registered id.
         make_env: Builds one environment; takes ``split=`` and ``expert=``.
@@ -95,7 +97,8 @@ class TrainingJob:
     folder: Path
     model: str | None = None
     needs_meter: bool = False
-    meter_target: str = "tokens"
+    meter_target: MeterTarget = "tokens"
+    meter_trained: bool = True
     keep: Callable[[TrajectoryGroup], bool] | None = None
 
 

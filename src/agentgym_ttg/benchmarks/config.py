@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from agentgym_ttg.agents.config import TrainConfig, preset_values
 from agentgym_ttg.core.errors import ConfigError, nearest
+from agentgym_ttg.core.yaml_files import read_mapping
 
 __all__ = ["RunConfig", "differences", "flat", "load_config_file", "run_config"]
 
@@ -191,17 +192,7 @@ def load_config_file(path: str | Path) -> dict[str, Any]:
     Raises:
         ConfigError: If it cannot be read or is no mapping.
     """
-    try:
-        content = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the config file {path}: {getattr(error, 'strerror', None) or error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"the config file {path} is not YAML: {' '.join(str(error).split())}") from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise ConfigError(f"the config file {path}: expected a mapping of fields, got {type(content).__name__}")
-    return content
+    return read_mapping(path, "the config file")
 
 
 def layered(

@@ -210,4 +210,10 @@ def print_results(results: Mapping[str, Any], folder: str, report: str) -> None:
     console.print(", ".join(facts), highlight=False)
     for name, value in results["metrics"].items():
         console.print(f"{name}: {value:.4g}", highlight=False, markup=False)
+    if scores := results.get("scores"):
+        console.print(
+            "official scores: " + ", ".join(f"{name} {value:.4g}" for name, value in scores.items()),
+            highlight=False,
+            markup=False,
+        )
     console.print(f"run folder: {folder}\nreport: {report}", highlight=False, markup=False, soft_wrap=True)

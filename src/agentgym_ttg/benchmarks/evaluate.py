@@ -187,7 +187,7 @@ class Evaluation:
             "seed": config.seed,
             "complete": self.complete,
             "episodes_owed": len(self.specs) - len(self.records),
-            **summarise(self.records.values()),
+            **summarise(self.records.values(), type(self.setup.probe).summarize),
             **self.extra,
             "wall_s": round(self._seconds_before + time.perf_counter() - self._started, 3),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,11 +63,20 @@ class EpisodeRecord:
         )
 
 
-def summarise(records: Iterable[EpisodeRecord]) -> dict[str, Any]:
+#: A benchmark's own numbers from (task type, success, metrics) of each episode: ``MultiTurnEnv.summarize``.
+Scores = Callable[[Sequence[tuple[str, bool, Mapping[str, float]]]], Mapping[str, float]]
+
+
+def summarise(records: Iterable[EpisodeRecord], scores: Scores | None = None) -> dict[str, Any]:
     """Return the numbers; the order of the episodes does not matter.
 
     An episode that ended as ``error`` counts as not solved, so that breaking down never improves a result; step and
     token means are over the episodes that did not break down. Intervals are Wilson's, 95 %.
+    ``scores`` holds the benchmark's official numbers, where it has some.
+
+    Args:
+        records: The episodes.
+        scores: The environment's ``summarize``.
     """
     rows = sorted(records, key=lambda row: row.episode)
     sound = [row for row in rows if row.outcome != "error"]
@@ -96,7 +105,13 @@ def summarise(records: Iterable[EpisodeRecord]) -> dict[str, Any]:
             if (members := [row for row in rows if row.task_type == kind])
         },
         "metrics": {name: _mean([row.metrics[name] for row in rows if name in row.metrics]) for name in names},
+        "scores": _scores(rows, scores) if scores is not None and rows else {},
     }
+
+
+def _scores(rows: Sequence[EpisodeRecord], scores: Scores) -> dict[str, float]:
+    found = scores([(row.task_type, row.outcome == "success", row.metrics) for row in rows])
+    return {str(name): float(value) for name, value in found.items()}
 
 
 def _success(rows: Sequence[EpisodeRecord]) -> dict[str, Any]:

@@ -7,13 +7,17 @@ its wheel, pinned by version and hash, is unpacked by itself.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
 import zipfile
 from pathlib import Path
+from urllib.parse import urljoin
 
 from agentgym_ttg.core.cache import cache_dir
 from agentgym_ttg.core.errors import ConfigError, DataError
@@ -25,6 +29,9 @@ WHEELS: dict[str, tuple[str, str]] = {
     "v3": ("2025.8.6.2", "fdb996ac963ed1c6fce1eb4884053aae4a6de282fb931665a46dbeed204a228d"),
     "v4": ("2026.3.23", "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"),
 }
+
+
+_INDEX = "https://pypi.org/simple/bfcl-eval/"
 
 
 def bfcl_folder(version: str = "v3") -> Path:
@@ -43,7 +50,7 @@ def install_bfcl(version: str = "v3", *, wheel: str | os.PathLike[str] | None = 
 
     Args:
         version: ``v3`` or ``v4``.
-        wheel: The wheel's file, where it was fetched by other means; None has pip fetch it.
+        wheel: The wheel's file, where it was fetched by other means; None fetches it from PyPI.
 
     Returns:
         The folder that holds the package ``bfcl_eval``.
@@ -74,13 +81,34 @@ def install_bfcl(version: str = "v3", *, wheel: str | os.PathLike[str] | None = 
 
 
 def _fetch(release: str, folder: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
-    done = subprocess.run([*command, f"bfcl-eval=={release}"], capture_output=True, text=True, check=False)
+    """Fetch the wheel by pip, which knows the user's mirrors; from PyPI itself where there is no pip (uv's venvs)."""
+    problem = _by_pip(release, folder) if importlib.util.find_spec("pip") is not None else _from_pypi(release, folder)
     wheels = list(folder.glob("*.whl"))
-    if done.returncode or not wheels:
-        last = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
+    if problem or not wheels:
         raise DataError(
-            f"cannot fetch bfcl-eval {release}: {last}. Without a network, fetch its wheel elsewhere (pip download "
-            f"--no-deps bfcl-eval=={release}) and name the file: install_bfcl(wheel=…)."
+            f"cannot fetch bfcl-eval {release}: {problem or 'there is no wheel'}. Without a network, fetch its wheel "
+            f"elsewhere (pip download --no-deps bfcl-eval=={release}) and name the file: agentgym-ttg data install "
+            "bfcl --wheel FILE"
         )
     return wheels[0]
+
+
+def _by_pip(release: str, folder: Path) -> str:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
+    done = subprocess.run([*command, f"bfcl-eval=={release}"], capture_output=True, text=True, check=False)
+    return (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1] if done.returncode else ""
+
+
+def _from_pypi(release: str, folder: Path) -> str:
+    name = f"bfcl_eval-{release}-py3-none-any.whl"
+    try:
+        with urllib.request.urlopen(_INDEX, timeout=60) as reply:
+            page = reply.read().decode("utf-8", errors="replace")
+        found = re.search(rf'href="([^"#]*{re.escape(name)})[#"]', page)
+        if not found:
+            return f"{_INDEX} does not list {name}"
+        with urllib.request.urlopen(urljoin(_INDEX, found.group(1)), timeout=60) as source:
+            (folder / name).write_bytes(source.read())
+    except (OSError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""

@@ -84,8 +84,8 @@ class MultiTurnEnv(gym.Env[str, str]):
 
     A domain writes :meth:`_tasks`, :meth:`_begin` and :meth:`_act`; seeding, limits, parsing and its errors, token
     accounting, ``info``, rendering and branching are here. It may also say more: :meth:`_anchor`,
-    :meth:`_admissible_actions`, :meth:`_tools`, :meth:`_task_type`, :meth:`_expert_command`, a faster
-    :meth:`_snapshot` with :meth:`_restore`, and :meth:`_close`.
+    :meth:`_admissible_actions`, :meth:`_tools`, :meth:`_task_type`, :meth:`_expert_message`, a faster
+    :meth:`_snapshot` with :meth:`_restore`, :meth:`_close`, and the benchmark's own scores: :meth:`summarize`.
 
     Args:
         split: Which tasks to play.
@@ -203,6 +203,18 @@ class MultiTurnEnv(gym.Env[str, str]):
 
     def _close(self) -> None:
         """Release what the domain holds."""
+
+    @staticmethod
+    def summarize(episodes: Sequence[tuple[str, bool, Mapping[str, float]]]) -> dict[str, float]:
+        """Return the benchmark's official scores; none unless the domain has some.
+
+        Success and the mean of each metric, over all and by task type, are in the results anyhow; this is for what a
+        benchmark computes otherwise, for example a leaderboard's weighted columns.
+
+        Args:
+            episodes: (task type, success, metrics) of each; an episode that broke down counts as not solved.
+        """
+        return {}
 
     # The Gymnasium interface --------------------------------------------------------------------------------------
 

@@ -115,6 +115,6 @@ def resolve_env_id(name: str) -> str:
     hint = nearest(name, list(ENVIRONMENTS)) or ([short[near[0]]] if (near := nearest(key, short)) else [])
     raise ConfigError(
         f"unknown environment {name!r}"
-        + (f"; did you mean {hint[0]!r}?" if hint else "")
+        + (f"; did you mean {hint[0]!r}?" if hint else ".")
         + f" Registered here: {', '.join(ENVIRONMENTS)}"
     )

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from agentgym_ttg.core.errors import AgentGymError, ConfigError, DataError
 from agentgym_ttg.core.trajectory import Trajectory
 from agentgym_ttg.core.trajectory_files import load_trajectories
+from agentgym_ttg.core.yaml_files import read_mapping
 
 from .base import Estimate
 from .config import MeterConfig
@@ -282,13 +283,7 @@ class _Progress:
 def _meter_config(command: Train) -> MeterConfig:
     fields: dict[str, Any] = {}
     if command.config is not None:
-        try:
-            loaded = yaml.safe_load(command.config.read_text(encoding="utf-8")) or {}
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigError(f"cannot read the configuration {command.config}: {error}") from error
-        if not isinstance(loaded, dict):
-            raise ConfigError(f"{command.config}: expected a mapping of MeterConfig fields")
-        fields.update(loaded)
+        fields.update(read_mapping(command.config, "the configuration"))
     fields["kind"] = command.kind
     for name in ("backbone", "seed"):
         if getattr(command, name) is not None:

@@ -10,10 +10,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from agentgym_ttg.core.errors import ConfigError, nearest
+from agentgym_ttg.core.yaml_files import parse_mapping, read_mapping
 
 __all__ = ["PromptTemplate", "load_template", "shipped_templates"]
 
@@ -119,10 +119,7 @@ def load_template(source: str = "default") -> PromptTemplate:
     path = Path(source).expanduser()
     is_file = path.suffix.lower() in (".yaml", ".yml")
     if is_file:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read the prompt template {source!r}: {error}") from error
+        fields = read_mapping(path, "the prompt template")
     else:
         # An environment's id is namespace/Name-v0; a shipped template bears the lower-case name.
         name = re.sub(r"-v\d+\Z", "", source.rsplit("/", 1)[-1].rsplit(":", 1)[-1]).lower()
@@ -135,12 +132,9 @@ def load_template(source: str = "default") -> PromptTemplate:
                 )
             name = "default"
         text = (resources.files("agentgym_ttg.wrappers") / "prompts" / f"{name}.yaml").read_text(encoding="utf-8")
-    try:
-        fields = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"prompt template {source!r} is not YAML: {error}") from error
-    if not isinstance(fields, dict):
-        raise ConfigError(f"prompt template {source!r}: expected a mapping of fields, got {type(fields).__name__}")
+        fields = parse_mapping(text, f"the prompt template {source!r}")
+    if not fields:
+        raise ConfigError(f"prompt template {source!r}: expected a mapping of fields, got nothing")
     try:
         return PromptTemplate.model_validate(fields)
     except ValidationError as error:

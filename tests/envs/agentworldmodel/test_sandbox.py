@@ -5,56 +5,11 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra awm is not installed")
 pytest.importorskip("sqlalchemy", reason="the extra awm is not installed")
 
+from hostile_world import CODE
+
 from agentgym_ttg.core.errors import EngineError
 from agentgym_ttg.envs.agentworldmodel.sandbox.client import launcher
 from agentgym_ttg.envs.agentworldmodel.sandbox.guard import Limits
-
-CODE = """
-import os, socket, sqlite3, subprocess, time
-from fastapi import FastAPI, HTTPException
-app = FastAPI()
-
-@app.post("/good/{number}", operation_id="good")
-def good(number: int, word: str = "x"):
-    return word * number
-
-@app.post("/fails", operation_id="fails")
-def fails():
-    raise ValueError("bad")
-
-@app.post("/hangs", operation_id="hangs")
-def hangs():
-    while True:
-        time.sleep(1)
-
-@app.post("/exits", operation_id="exits")
-def exits():
-    os._exit(3)
-
-@app.post("/quits", operation_id="quits")
-def quits():
-    raise SystemExit
-
-@app.post("/eats", operation_id="eats")
-def eats():
-    return len(bytearray(4 << 30))
-
-@app.post("/connects", operation_id="connects")
-def connects():
-    socket.create_connection(("127.0.0.1", 9))
-
-@app.post("/writes", operation_id="writes")
-def writes(path: str):
-    open(path, "w").write("x")
-
-@app.post("/attaches", operation_id="attaches")
-def attaches(path: str):
-    sqlite3.connect("world.db").execute("ATTACH DATABASE ? AS other", (path,))
-
-@app.post("/spawns", operation_id="spawns")
-def spawns():
-    subprocess.run(["true"])
-"""
 
 
 @pytest.fixture

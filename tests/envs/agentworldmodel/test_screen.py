@@ -7,7 +7,8 @@ pytest.importorskip("fastapi", reason="the extra awm is not installed")
 pytest.importorskip("sqlalchemy", reason="the extra awm is not installed")
 
 from agentgym_ttg.envs.agentworldmodel.authoring import WORLDS, author_records
-from agentgym_ttg.envs.agentworldmodel.env import AgentWorldModelEnv, load_worlds
+from agentgym_ttg.envs.agentworldmodel.env import AgentWorldModelEnv
+from agentgym_ttg.envs.agentworldmodel.loading import load_worlds
 from agentgym_ttg.envs.agentworldmodel.records import write_records
 from agentgym_ttg.envs.agentworldmodel.screen import main, screen_world
 

@@ -9,7 +9,8 @@ pytest.importorskip("sqlalchemy", reason="the extra awm is not installed")
 from agentgym_ttg.core.errors import DataError, EpisodeError
 from agentgym_ttg.core.messages import ToolCall
 from agentgym_ttg.envs.agentworldmodel.authoring import WORLDS, author_records, builtin_names
-from agentgym_ttg.envs.agentworldmodel.env import AgentWorldModelEnv, _initial, load_worlds
+from agentgym_ttg.envs.agentworldmodel.env import AgentWorldModelEnv
+from agentgym_ttg.envs.agentworldmodel.loading import initial_database, load_worlds
 from agentgym_ttg.envs.agentworldmodel.records import read_records, worlds_from_records, write_records
 from agentgym_ttg.envs.agentworldmodel.sandbox.client import launcher
 from agentgym_ttg.envs.agentworldmodel.sandbox.guard import Limits
@@ -18,13 +19,13 @@ LIMITS = Limits()
 
 
 def verdict(world, task, calls, answer):
-    server = launcher().world(world.name, world.code, _initial(world), LIMITS, 120)
-    episode = server.episode(_initial(world), 60)
+    server = launcher().world(world.name, world.code, initial_database(world), LIMITS, 120)
+    episode = server.episode(initial_database(world), 60)
     try:
         for call in calls:
             episode.call(call.name, call.arguments)
         episode.peer.end()
-        shutil.copyfile(_initial(world), Path(episode.folder) / "initial.db")
+        shutil.copyfile(initial_database(world), Path(episode.folder) / "initial.db")
         return launcher().verdict(task.verifier, episode.folder, answer, LIMITS, 60)
     finally:
         episode.close()
@@ -42,7 +43,7 @@ def test_there_are_enough_worlds_and_tasks():
 @pytest.mark.parametrize("name", builtin_names())
 def test_verifiers_accept_the_solution_and_refuse_the_rest(name):
     world = load_worlds()[name]
-    server = launcher().world(world.name, world.code, _initial(world), LIMITS, 120)
+    server = launcher().world(world.name, world.code, initial_database(world), LIMITS, 120)
     assert len(server.tools) >= 8
     for task in world.tasks[3::14]:
         assert verdict(world, task, task.solution, task.answer) == "complete", task.instruction

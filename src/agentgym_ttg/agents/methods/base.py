@@ -15,7 +15,9 @@ from agentgym_ttg.meter.base import ProgressMeter
 from ..config import TrainConfig
 from ..policies.base import Policy
 
-__all__ = ["Method", "PolicySettings"]
+__all__ = ["MeterTarget", "Method", "PolicySettings"]
+
+MeterTarget = Literal["tokens", "normalized", "steps", "outcome"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,10 @@ class Method:
         kind: ``evaluate`` plays a policy; ``train`` improves a model.
         policy: Builds the policy of an ``evaluate`` method.
         estimator: Builds the advantage estimator of a ``train`` method from the settings, the progress meter (None
-            unless ``needs_meter``) and the failure cost C in assistant tokens.
+            unless ``needs_meter``) and the failure cost C in the meter's unit (tokens or steps).
         needs_meter: Whether the estimator asks a progress meter; a run trains one where none is given.
         meter_target: What that meter predicts.
+        meter_trained: Whether that meter is trained; False asks an untrained one, whatever meter is given.
         keep: Which groups of an update are trained on (dynamic sampling replaces the others); None keeps all.
         env_kwargs: Arguments that the environment must be made with.
         action_formats: Preferred action formats; the first that the environment takes. Empty: the environment's own.
@@ -73,7 +76,8 @@ class Method:
     policy: Callable[[PolicySettings], Policy] | None = None
     estimator: Callable[[TrainConfig, ProgressMeter | None, float], AdvantageEstimator] | None = None
     needs_meter: bool = False
-    meter_target: Literal["tokens", "steps", "outcome"] = "tokens"
+    meter_target: MeterTarget = "tokens"
+    meter_trained: bool = True
     keep: Callable[[TrajectoryGroup], bool] | None = None
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     action_formats: tuple[str, ...] = ()
@@ -105,7 +109,7 @@ class Method:
         Args:
             config: Training settings.
             meter: A progress meter; needed where ``needs_meter``.
-            failure_cost: C, the cost of a state that cannot be completed, in assistant tokens.
+            failure_cost: C, the cost of a state that cannot be completed, in the meter's unit (tokens or steps).
 
         Raises:
             ConfigError: If this method does not train, or needs a meter that was not given.

@@ -14,8 +14,12 @@ from collections.abc import Iterator, Mapping
 from agentgym_ttg.core.errors import ConfigError, nearest
 
 from .base import Method
+from .dapo import DAPO_METHOD
 from .deltattg import DELTATTG
+from .deltattg_variants import DELTATTG_VARIANTS
+from .gigpo import GIGPO_METHOD
 from .grpo import GRPO_METHOD
+from .hgpo import HGPO_METHOD
 from .react import REACT
 from .scripted import EXPERT, NOISY_EXPERT, RANDOM
 
@@ -74,7 +78,13 @@ class MethodRegistry(Mapping[str, Method]):
         return len(self._own) + len(self._foreign())
 
 
-METHODS = MethodRegistry((RANDOM, EXPERT, NOISY_EXPERT, REACT, GRPO_METHOD, DELTATTG))
+METHODS = MethodRegistry(
+    (
+        *(RANDOM, EXPERT, NOISY_EXPERT, REACT),
+        *(GRPO_METHOD, DAPO_METHOD, GIGPO_METHOD, HGPO_METHOD),
+        *(DELTATTG, *DELTATTG_VARIANTS),
+    )
+)
 
 
 def get_method(name: str) -> Method:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -10,81 +9,31 @@ import shutil
 import warnings
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_args
 from zlib import crc32
 
 import numpy as np
 
 from agentgym_ttg.core.actions import Action
-from agentgym_ttg.core.errors import ConfigError, DataError, MissingDependencyError
+from agentgym_ttg.core.errors import ConfigError
 from agentgym_ttg.core.messages import Message, ToolCall
 from agentgym_ttg.core.tool_calls import ToolCallError
 from agentgym_ttg.envs.base import MultiTurnEnv, StepResult
 from agentgym_ttg.envs.tasks import Task, TaskSet
 
-from .authoring import WORLDS, author_records, builtin_names
-from .records import World, WorldTask, read_records, worlds_from_records
-from .sandbox.client import EpisodeProcess, launcher, require_packages
+from .loading import initial_database, load_worlds
+from .records import World, WorldTask
+from .sandbox.client import EpisodeProcess, Transport, launcher, require_packages
 from .sandbox.guard import Limits
+from .texts import META_TOOLS, error_detail, render_call, sample_argument, tool_listing
 
-__all__ = ["SCREEN_FILE", "AgentWorldModelEnv", "load_worlds"]
+__all__ = ["SCREEN_FILE", "AgentWorldModelEnv"]
 
 #: What ``screen`` writes into a data folder, and the environment reads there.
 SCREEN_FILE = "screen.json"
 _START_TIMEOUT = 60.0
 _LONGEST = 8_000
 _ENTITY = re.compile(r"\b[a-z]+ \d+\b")
-_TEXT = {"type": "string"}
-META_TOOLS: list[dict[str, Any]] = [
-    {
-        "type": "function",
-        "function": {
-            "name": "list_tools",
-            "description": "List the tools of this world with their arguments.",
-            "parameters": {"type": "object", "properties": {}},
-        },
-    },
-    {
-        "type": "function",
-        "function": {
-            "name": "call_tool",
-            "description": "Call a tool of this world.",
-            "parameters": {
-                "type": "object",
-                "properties": {"tool_name": _TEXT, "arguments": {"type": "object"}},
-                "required": ["tool_name", "arguments"],
-            },
-        },
-    },
-]
-
-
-@functools.lru_cache(maxsize=8)
-def load_worlds(data_dir: str | None = None) -> dict[str, World]:
-    """Load worlds: the built-in ones, or those of a folder (or hub id) of published files.
-
-    Raises:
-        DataError: If there is nothing to read.
-    """
-    if data_dir is None:
-        return worlds_from_records(author_records(*(WORLDS / name for name in builtin_names())))
-    folder = Path(data_dir).expanduser()
-    if not folder.is_dir() and re.fullmatch(r"[\w.-]+/[\w.-]+", data_dir):
-        folder = _from_hub(data_dir)
-    if not folder.is_dir():
-        raise DataError(f"no such folder: {data_dir}; expected one with gen_*.jsonl, or a hub id owner/name")
-    return worlds_from_records(read_records(folder))
-
-
-def _from_hub(name: str) -> Path:
-    try:
-        import huggingface_hub
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError("huggingface_hub", "train", f"reading {name!r} from the hub") from error
-    try:
-        return Path(huggingface_hub.snapshot_download(name, repo_type="dataset", allow_patterns=["gen_*.jsonl"]))
-    except Exception as error:
-        raise DataError(f"{name!r} is no folder here, and the hub does not give it: {error}") from error
 
 
 class _State(NamedTuple):
@@ -114,11 +63,14 @@ class AgentWorldModelEnv(MultiTurnEnv):
         screened: Whether to leave out tasks that ``screen`` marked.
         call_timeout: Seconds for one tool call or verdict.
         limits: What a world's process may use.
+        transport: ``in-process`` (frames over the process's socket, fastest), or ``mcp``: the world's tools behind a
+            Model Context Protocol server in its process, under the same limits; observations are the same.
         **kwargs: See :class:`~agentgym_ttg.envs.base.MultiTurnEnv`.
 
     Raises:
         DataError: If the data are not there.
-        MissingDependencyError: If ``fastapi`` or ``sqlalchemy`` is missing (extra ``awm``).
+        MissingDependencyError: If ``fastapi`` or ``sqlalchemy`` is missing (extra ``awm``), or ``mcp`` where it is
+            asked for (extra ``mcp``).
     """
 
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
@@ -134,12 +86,16 @@ class AgentWorldModelEnv(MultiTurnEnv):
         screened: bool = True,
         call_timeout: float = 10.0,
         limits: Limits | None = None,
+        transport: Transport = "in-process",
         **kwargs: Any,
     ) -> None:
         if data_dir is not None and kwargs.get("max_steps") is None:
             kwargs["max_steps"] = 30  # the published protocol; the built-in worlds are smaller
         super().__init__(split=split, **kwargs)
-        require_packages()
+        if transport not in get_args(Transport):
+            raise ConfigError(f"unknown transport {transport!r}; expected {' or '.join(get_args(Transport))}")
+        require_packages(transport)
+        self.transport: Transport = transport
         self.data_dir = None if data_dir is None else str(data_dir)
         known = load_worlds(self.data_dir)
         if unknown := [name for name in worlds or () if name not in known]:
@@ -185,17 +141,16 @@ class AgentWorldModelEnv(MultiTurnEnv):
         self._world_task = self._world.tasks[int(index)]
         self._owed = self._world_task.solution or ()
         self._calls = self._errors = 0
-        self._open(_initial(self._world))
+        self._open(initial_database(self._world))
         return f"World: {name}. Task: {self._world_task.instruction}"
 
     def _open(self, database: Path) -> None:
         assert self._world is not None
         self._close()
-        server = launcher().world(
-            self._world.name, self._world.code, _initial(self._world), self.limits, _START_TIMEOUT
-        )
-        self._schemas = server.tools
-        self._episode = server.episode(database, self.call_timeout)
+        world = self._world
+        known = (world.name, world.code, initial_database(world), self.limits, _START_TIMEOUT, self.transport)
+        self._episode = launcher().world(*known).episode(database, self.call_timeout)
+        self._schemas = self._episode.tools
 
     def _act(self, action: Action) -> StepResult:
         if not action.calls:
@@ -220,7 +175,7 @@ class AgentWorldModelEnv(MultiTurnEnv):
 
     def _run(self, call: ToolCall) -> tuple[str, bool]:
         if call.name == "list_tools":
-            return _listing(self._schemas), True
+            return tool_listing(self._schemas), True
         if call.name != "call_tool":
             hint = (
                 f'; call it as call_tool with "tool_name": {json.dumps(call.name)}'
@@ -239,7 +194,7 @@ class AgentWorldModelEnv(MultiTurnEnv):
         assert self._episode is not None
         status, body = self._episode.call(name, arguments)
         if status >= 400:
-            return f"Error: {_detail(body)}"[:_LONGEST], False
+            return f"Error: {error_detail(body)}"[:_LONGEST], False
         done = ToolCall(name, arguments)
         if done in self._owed:
             at = self._owed.index(done)
@@ -253,7 +208,7 @@ class AgentWorldModelEnv(MultiTurnEnv):
         assert self._world_task is not None
         folder = self._episode.folder
         self._episode.peer.end()
-        shutil.copyfile(_initial(self._world), Path(folder) / "initial.db")
+        shutil.copyfile(initial_database(self._world), Path(folder) / "initial.db")
         result = launcher().verdict(self._world_task.verifier, folder, answer, self.limits, self.call_timeout)
         won = result == "complete"
         return StepResult([], reward=float(won), terminated=True, success=won, metrics=self._counts())
@@ -270,7 +225,7 @@ class AgentWorldModelEnv(MultiTurnEnv):
             raise ConfigError("this task has no reference solution; only the built-in worlds have an expert")
         if not self._owed:
             return self.format.render(self._world_task.answer)
-        return _render(self._owed[0])
+        return render_call(self._owed[0])
 
     def _admissible_actions(self) -> list[str]:
         assert self._task is not None
@@ -280,8 +235,10 @@ class AgentWorldModelEnv(MultiTurnEnv):
         out = [ToolCall("list_tools").to_hermes()]
         for index in rng.permutation(len(self._schemas))[:6]:
             schema = self._schemas[int(index)]
-            given = {key: _sample(key, kind, seen, rng) for key, kind in schema["parameters"]["properties"].items()}
-            out.append(_render(ToolCall(schema["name"], given)))
+            given = {
+                key: sample_argument(key, kind, seen, rng) for key, kind in schema["parameters"]["properties"].items()
+            }
+            out.append(render_call(ToolCall(schema["name"], given)))
         return out
 
     def _snapshot(self) -> _State | None:
@@ -315,61 +272,3 @@ class AgentWorldModelEnv(MultiTurnEnv):
 
 def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big")
-
-
-def _initial(world: World) -> Path:
-    """Return the world's database as it is in the beginning, built once for each process of ours."""
-    path = Path(launcher().folder) / f"initial-{_world_key(world)}.db"
-    if not path.exists():
-        making = path.with_suffix(f".{os.getpid()}")
-        world.build(making)
-        making.replace(path)
-    return path
-
-
-@functools.lru_cache(maxsize=4096)
-def _key_of(name: str, statements: tuple[str, ...]) -> str:
-    return blake2b("\0".join((name, *statements)).encode(), digest_size=12).hexdigest()
-
-
-def _world_key(world: World) -> str:
-    return _key_of(world.name, world.statements)
-
-
-def _render(call: ToolCall) -> str:
-    return ToolCall("call_tool", {"tool_name": call.name, "arguments": call.arguments}).to_hermes()
-
-
-def _listing(schemas: list[dict[str, Any]]) -> str:
-    lines = []
-    for schema in schemas:
-        required = schema["parameters"]["required"]
-        parts = [
-            f"{key}{'' if key in required else '?'}: {kind.get('type', 'any')}"
-            for key, kind in schema["parameters"]["properties"].items()
-        ]
-        lines.append(f"{schema['name']}({', '.join(parts)}): {schema['description']}")
-    return "\n".join(lines)
-
-
-def _detail(body: Any) -> str:
-    detail = body.get("detail", body) if isinstance(body, dict) else body
-    if isinstance(detail, list):  # how FastAPI says which argument does not fit
-        parts = [
-            f"argument {'.'.join(map(str, item.get('loc', ())[1:]))!r}: {item.get('msg', '')}"
-            for item in detail
-            if isinstance(item, dict)
-        ]
-        return "; ".join(parts) or json.dumps(detail)
-    return detail if isinstance(detail, str) else json.dumps(detail, ensure_ascii=False)
-
-
-def _sample(key: str, kind: dict[str, Any], seen: list[str], rng: np.random.Generator) -> Any:
-    if options := kind.get("enum"):
-        return options[int(rng.integers(len(options)))]
-    if kind.get("type") in ("integer", "number"):
-        return int(rng.integers(1, 10))
-    if kind.get("type") == "boolean":
-        return bool(rng.integers(2))
-    fitting = [one for one in seen if key.startswith(one.split()[0])] or seen
-    return fitting[int(rng.integers(len(fitting)))]

@@ -19,7 +19,8 @@ import tyro
 
 from agentgym_ttg.core.errors import AgentGymError, DataError, EngineError
 
-from .env import SCREEN_FILE, _initial, load_worlds
+from .env import SCREEN_FILE
+from .loading import initial_database, load_worlds
 from .records import World
 from .sandbox.client import launcher
 from .sandbox.guard import Limits
@@ -40,7 +41,7 @@ def screen_world(world: World, limits: Limits | None = None, timeout: float = 30
     limits = limits or Limits()
     ids = {f"{world.name}/{task.index:04d}": task for task in world.tasks}
     try:
-        database = _initial(world)
+        database = initial_database(world)
     except DataError as error:
         return dict.fromkeys(ids, f"the database does not build: {error}")
     try:

@@ -1,15 +1,15 @@
-"""Between JSON calls, the package's call strings, its ground truth, and JSON schemas."""
+"""Between JSON calls, the package's call strings, and JSON schemas."""
 
 from __future__ import annotations
 
 import ast
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from agentgym_ttg.core.messages import ToolCall
 
-__all__ = ["call_string", "ground_truth_calls", "parse_call", "tool_name", "tool_schema"]
+__all__ = ["call_string", "parse_call", "tool_name", "tool_schema"]
 
 _TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string", "double": "number", "long": "integer"}
 _JSON_TYPES = {"object", "number", "array", "string", "integer", "boolean", "null"}
@@ -56,37 +56,6 @@ def parse_call(text: str, functions: Mapping[str, Mapping[str, Any]]) -> ToolCal
     arguments = {name: ast.literal_eval(value) for name, value in zip(names, node.args, strict=False)}
     arguments |= {item.arg: ast.literal_eval(item.value) for item in node.keywords if item.arg}
     return ToolCall(node.func.id, arguments)
-
-
-def ground_truth_calls(truth: Sequence[Mapping[str, Mapping[str, Sequence[Any]]]]) -> list[ToolCall]:
-    """Return one acceptable answer of a single-turn task: of each argument its first value that is not left out."""
-    out = []
-    for item in truth:
-        for name, arguments in item.items():
-            chosen = {key: _first(options) for key, options in arguments.items() if not _optional(options)}
-            out.append(ToolCall(tool_name(name), chosen))
-    return out
-
-
-def _optional(options: Any) -> bool:
-    return isinstance(options, list) and (not options or "" in options[:1])
-
-
-def _first(options: Any) -> Any:
-    return _concrete(options[0]) if isinstance(options, list) and options else options
-
-
-def _concrete(value: Any) -> Any:
-    """Resolve an answer that is itself a set of alternatives."""
-    if isinstance(value, dict):
-        return {
-            key: _concrete(_first(options)) if isinstance(options, list) else options
-            for key, options in value.items()
-            if not _optional(options)
-        }
-    if isinstance(value, list):
-        return [_concrete(item) for item in value]
-    return value
 
 
 def tool_schema(function: Mapping[str, Any], language: str = "Python") -> dict[str, Any]:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-import itertools
-import json
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar
 from zlib import crc32
@@ -21,7 +18,9 @@ from agentgym_ttg.core.tool_calls import ToolCallError
 from agentgym_ttg.envs.base import MultiTurnEnv, StepResult
 from agentgym_ttg.envs.tasks import Task, TaskSet
 
-from .calls import call_string, ground_truth_calls, parse_call, tool_name, tool_schema
+from .calls import call_string, parse_call, tool_name, tool_schema
+from .execution import UNDEFINED_CALL, Execution, refusal
+from .literals import ground_truth_calls
 from .package import MULTI_TURN, SINGLE_TURN, Package, load_package
 from .scores import aggregate_scores, scores_by_category
 
@@ -30,13 +29,21 @@ __all__ = ["BFCLEnv"]
 #: Messages with calls that a turn may have; one more fails the task, as upstream does it.
 STEPS_PER_TURN = 20
 _MORE_FUNCTIONS = "I have updated some more functions you can choose from. What about now?"
-_COUNTER = itertools.count()
+#: A dialogue of v3 whose ground truth has one turn more than its user: the index of the turn that belongs to the one
+#: before it, as v4 corrected it. Upstream's v3 runner fails every answer there, because the counts differ.
+_BELONGS_BEFORE = {"multi_turn_base_154": 2}
 
 
 @functools.lru_cache(maxsize=64)
 def _category(version: str, name: str) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     package = load_package(version)
-    return {entry["id"]: entry for entry in package.entries(name)}, package.answers(name)
+    entries = {entry["id"]: entry for entry in package.entries(name)}
+    answers = package.answers(name)
+    for task_id, index in _BELONGS_BEFORE.items():
+        truth = answers.get(task_id, [])
+        if task_id in entries and len(truth) > len(entries[task_id]["question"]):
+            answers[task_id] = [*truth[: index - 1], truth[index - 1] + truth[index], *truth[index + 1 :]]
+    return entries, answers
 
 
 class BFCLEnv(MultiTurnEnv):
@@ -48,6 +55,9 @@ class BFCLEnv(MultiTurnEnv):
 
     A call is executed only if it names a function of the task and its arguments are JSON; the package's executor gets
     it rebuilt from literals, never the model's text. State is fresh in each episode.
+
+    Verdicts and turns are upstream's, with one exception: the dialogue ``multi_turn_base_154`` of v3, which upstream's
+    runner counts as failed whatever is answered (its ground truth has a turn too many), is judged by v4's correction.
 
     Args:
         split: ``test``; BFCL is for evaluation.
@@ -79,7 +89,7 @@ class BFCLEnv(MultiTurnEnv):
         self.version = version
         self.categories = tuple(categories or known)
         self.package: Package = load_package(version)
-        self._name = f"agentgym_{os.getpid()}_{next(_COUNTER)}"
+        self._execution = Execution(self.package)
         self._entry: dict[str, Any] = {}
         self._kind = ""
         self._truth: Any = None
@@ -105,12 +115,12 @@ class BFCLEnv(MultiTurnEnv):
         return self._kind in MULTI_TURN
 
     def _begin(self, task: Task) -> list[Message]:
-        self._forget()
         for name in self.categories:
             entries, answers = _category(self.version, name)
             if task.id in entries:
                 self._entry, self._kind, self._truth = entries[task.id], name, answers.get(task.id)
                 break
+        self._execution.begin(self._entry, self._kind)
         self._turn = self._count = 0
         self._decoded = [[]]
         if self._multi_turn:
@@ -128,15 +138,11 @@ class BFCLEnv(MultiTurnEnv):
             return [[parse_call(text, self._functions) for text in turn] for turn in self._truth]
         if self._kind == "live_relevance":
             return [[ToolCall(next(iter(self._functions)), {})]]
-        calls = ground_truth_calls(self._truth or [])
-        if self._kind in ("java", "javascript"):  # these take every value as text
-            calls = [
-                ToolCall(
-                    call.name, {key: v if isinstance(v, str) else json.dumps(v) for key, v in call.arguments.items()}
-                )
-                for call in calls
-            ]
-        return [calls]
+        return [ground_truth_calls(self._truth or [], self._entry["function"], self._language)]
+
+    @property
+    def _language(self) -> str:
+        return {"java": "Java", "javascript": "JavaScript"}.get(self._kind, "Python")
 
     def _act(self, action: Action) -> StepResult:
         return self._act_in_turn(action) if self._multi_turn else self._judge_single(action)
@@ -156,36 +162,23 @@ class BFCLEnv(MultiTurnEnv):
                 messages.append(Message("tool", f"Error: {call.message}"))
                 valid = False
                 continue
-            text = call_string(call) if call.name in self._functions else None
-            if text is None:
+            reply, text = refusal(call, self._functions), call_string(call)
+            if reply or text is None:
                 valid = False
-                reply = f"Error during execution: name {call.name[:80]!r} is not defined, or an argument's name is not"
+                text = UNDEFINED_CALL
             else:
-                texts.append(text)
-                reply = self._execute_text(text)
+                reply = self._execution.run(text)
+            texts.append(text)
             messages.append(Message("tool", reply, name=call.name, tool_call_id=call.id))
-        if texts:
-            self._decoded[-1].append(texts)
+        self._decoded[-1].append(texts)
         for call in good if self._owed else ():  # one call settles one that is owed, also where two are alike
             if call in self._owed[self._turn]:
                 self._owed[self._turn].remove(call)
         self._count += 1
         if self._count > STEPS_PER_TURN:
-            self._forget()
+            self._execution.forget()
             return StepResult(messages, terminated=True, valid=valid, metrics=self._metrics_now(forced=True))
         return StepResult(messages, valid=valid)
-
-    def _execute_text(self, text: str) -> str:
-        results, _ = self.package.multi_turn_utils.execute_multi_turn_func_call(
-            [text],
-            self._entry["initial_config"],
-            self._entry["involved_classes"],
-            self._name,
-            self._entry["id"],
-            long_context="long_context" in self._kind,
-            is_evaL_run=False,
-        )
-        return str(results[0])
 
     def _next_turn(self, before: list[Message]) -> StepResult:
         self._turn += 1
@@ -198,8 +191,8 @@ class BFCLEnv(MultiTurnEnv):
                 self._offered = [*self._offered, *(self._functions[name] for name in added)]
                 return StepResult([*before, Message("user", _MORE_FUNCTIONS)], valid=valid)
             return StepResult([*before, *_messages(self._entry["question"][self._turn])], valid=valid)
-        won = self._judge_dialogue()
-        self._forget()
+        won = self._execution.judge(self._decoded, self._truth)
+        self._execution.forget()
         return StepResult(
             before,
             reward=float(won),
@@ -208,13 +201,6 @@ class BFCLEnv(MultiTurnEnv):
             valid=valid,
             metrics=self._metrics_now(forced=False),
         )
-
-    def _judge_dialogue(self) -> bool:
-        entry = {key: copy.deepcopy(self._entry[key]) for key in ("id", "initial_config", "involved_classes")}
-        # One published task (multi_turn_base_154) has a ground-truth turn that no user message asks for.
-        truth = self._truth[: len(self._entry["question"])]
-        verdict = self.package.multi_turn_checker(self._decoded, truth, entry, self._kind, f"{self._name}_check")
-        return bool(verdict["valid"])
 
     def _metrics_now(self, *, forced: bool) -> dict[str, float]:
         return {"turns": float(self._turn), "force_quit": float(forced)}
@@ -233,26 +219,18 @@ class BFCLEnv(MultiTurnEnv):
         return StepResult([], reward=float(won), terminated=True, success=won, valid=action.valid)
 
     def _check(self, output: list[dict[str, Any]]) -> bool:
-        language = {"java": "Java", "javascript": "JavaScript"}.get(self._kind, "Python")
         try:
             verdict = self.package.ast_checker(
-                copy.deepcopy(self._entry["function"]), output, self._truth, language, self._kind, "any"
+                copy.deepcopy(self._entry["function"]), output, self._truth, self._language, self._kind, "any"
             )
         except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError):
             return False  # the checker takes some shapes of wrong arguments for granted
         return bool(verdict["valid"])
 
-    def _forget(self) -> None:
-        """Drop the instances that the package keeps in its module."""
-        space = vars(self.package.multi_turn_utils)
-        for key in [key for key in space if key.startswith(f"{self._name}_")]:
-            del space[key]
-
     # The rest of the contract -------------------------------------------------------------------------------------
 
     def _tools(self) -> list[dict[str, Any]]:
-        language = {"java": "Java", "javascript": "JavaScript"}.get(self._kind, "Python")
-        return [tool_schema(one, language) for one in self._offered]
+        return [tool_schema(one, self._language) for one in self._offered]
 
     def _task_type(self) -> str:
         return self._kind
@@ -276,11 +254,11 @@ class BFCLEnv(MultiTurnEnv):
         return out
 
     def _close(self) -> None:
-        self._forget()
+        self._execution.forget()
 
     @staticmethod
-    def summarize(episodes: Iterable[tuple[str, bool, dict[str, float]]]) -> dict[str, float]:
-        """Return the leaderboard's scores of episodes, each (category, success, metrics)."""
+    def summarize(episodes: Sequence[tuple[str, bool, Mapping[str, float]]]) -> dict[str, float]:
+        """Return the leaderboard's columns; the task type is the category. See :func:`.scores.aggregate_scores`."""
         return aggregate_scores(scores_by_category((category, success) for category, success, _ in episodes))
 
 

@@ -1,7 +1,7 @@
 """The leaderboard's scores, as pure functions.
 
 The formulas are those of ``generate_leaderboard_csv`` in bfcl-eval 2025.8.6.2 (BFCL v3): a category that was not played
-counts as 0 in unweighted means and not at all in the weighted one.
+counts as 0, in the weighted means with the number of its tasks.
 """
 
 from __future__ import annotations
@@ -11,6 +11,16 @@ from collections.abc import Iterable, Mapping
 __all__ = ["aggregate_scores", "scores_by_category"]
 
 Results = Mapping[str, tuple[float, int]]
+
+#: Tasks of the categories whose mean is weighted.
+_LIVE = {
+    "live_simple": 258,
+    "live_multiple": 1053,
+    "live_parallel": 16,
+    "live_parallel_multiple": 24,
+    "live_irrelevance": 882,
+    "live_relevance": 18,
+}
 
 
 def scores_by_category(episodes: Iterable[tuple[str, bool]]) -> dict[str, tuple[float, int]]:
@@ -49,7 +59,7 @@ def aggregate_scores(results: Results) -> dict[str, float]:
         return sum(values) / len(values)
 
     def weighted(names: Iterable[str]) -> float:
-        parts = [results.get(name, (0.0, 0)) for name in names]
+        parts = [results.get(name, (0.0, _LIVE[name])) for name in names]
         count = sum(played for _, played in parts)
         return sum(accuracy * played for accuracy, played in parts) / count if count else 0.0
 

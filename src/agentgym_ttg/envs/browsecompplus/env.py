@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -248,7 +248,7 @@ class BrowseCompPlusEnv(MultiTurnEnv):
         self._state = state
 
     @staticmethod
-    def summarize(episodes: Sequence[tuple[str, bool, dict[str, float]]]) -> dict[str, float]:
+    def summarize(episodes: Sequence[tuple[str, bool, Mapping[str, float]]]) -> dict[str, float]:
         """Return the benchmark's own numbers: accuracy, recall of the evidence, calibration error, searches.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -222,7 +222,7 @@ class PaperSearchQAEnv(MultiTurnEnv):
         self._state = state
 
     @staticmethod
-    def summarize(episodes: Sequence[tuple[str, bool, dict[str, float]]]) -> dict[str, float]:
+    def summarize(episodes: Sequence[tuple[str, bool, Mapping[str, float]]]) -> dict[str, float]:
         """Return the benchmark's own numbers: accuracy on original and paraphrased wording, and overall.
 
         Args:

@@ -9,7 +9,7 @@ import sqlite3
 from typing import Any
 from urllib.parse import quote, urlencode
 
-__all__ = ["Application", "BadCall"]
+__all__ = ["Application", "BadCall", "Broken"]
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _DEEPEST = 12
@@ -17,6 +17,10 @@ _DEEPEST = 12
 
 class BadCall(Exception):  # noqa: N818 - named for what it is, not for Python
     """A call that does not fit the tool; the text is for the model that made it."""
+
+
+class Broken(Exception):  # noqa: N818 - as above
+    """The code cannot go on; the text says why."""
 
 
 class Application:
@@ -90,7 +94,7 @@ class Application:
         router = self.app.router  # type: ignore[union-attr]
         loop.run_until_complete(router.lifespan_context(self.app).__aenter__())
 
-    def call(self, loop: asyncio.AbstractEventLoop, name: str, arguments: dict[str, Any]) -> tuple[int, Any]:
+    async def call(self, name: str, arguments: dict[str, Any]) -> tuple[int, Any]:
         """Call a tool; return the HTTP status and the decoded body.
 
         Raises:
@@ -114,11 +118,28 @@ class Application:
             raise BadCall(f"{name} needs the argument {missing.group(1)!r}")
         content = body.get("body") if whole else body
         sent = json.dumps(content).encode() if "body" in places.values() else b""
-        status, answer = loop.run_until_complete(self._request(method, path, urlencode(query), sent))
+        status, answer = await self._request(method, path, urlencode(query), sent)
         try:
             return status, json.loads(answer)
         except ValueError:
             return status, answer.decode("utf-8", errors="replace")
+
+    async def answer(self, name: str, arguments: dict[str, Any]) -> tuple[int, Any]:
+        """Call a tool; what goes wrong in the call or in the tool is an answer too.
+
+        Raises:
+            Broken: If the code broke a limit or ended its process, so that it cannot go on.
+        """
+        try:
+            return await self.call(name, arguments)
+        except BadCall as error:
+            return 400, {"detail": str(error)}
+        except MemoryError:
+            raise Broken("the code ran out of memory") from None
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise Broken(f"the code ended its process ({type(error).__name__})") from None
+        except Exception as error:
+            return 500, {"detail": f"{type(error).__name__}: {error}"[:500]}
 
     async def _request(self, method: str, path: str, query: str, body: bytes) -> tuple[int, bytes]:
         """Speak ASGI to the application."""

@@ -15,31 +15,37 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NoReturn
 
 from agentgym_ttg.core.errors import EngineError, MissingDependencyError
 
 from .guard import Limits
 from .wire import receive, send
 
-__all__ = ["EpisodeProcess", "Launcher", "WorldServer", "launcher", "require_packages"]
+__all__ = ["EpisodeProcess", "Launcher", "Peer", "Transport", "WorldServer", "launcher", "require_packages"]
+
+#: How a world's process is spoken to: frames of ours, or the Model Context Protocol.
+Transport = Literal["in-process", "mcp"]
 
 _START_TIMEOUT = 120.0
 
 
-def require_packages() -> None:
+def require_packages(transport: Transport = "in-process") -> None:
     """Check that what serves a world is installed.
 
     Raises:
         MissingDependencyError: If not.
     """
+    if transport == "mcp" and importlib.util.find_spec("mcp") is None:
+        raise MissingDependencyError("mcp", "mcp", 'serving AgentWorldModel worlds with transport="mcp"')
     for package in ("fastapi", "sqlalchemy"):
         if importlib.util.find_spec(package) is None:
             raise MissingDependencyError(package, "awm", "serving AgentWorldModel worlds")
 
 
-class _Peer:
+class Peer:
     """A forked process: its socket, and how to be rid of it."""
 
     def __init__(self, sock: socket.socket, what: str) -> None:
@@ -47,17 +53,11 @@ class _Peer:
         self.what = what
         self._handle = -1
 
-    def ask(self, timeout: float, message: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Send a message and return the answer; any failure ends the process.
-
-        Raises:
-            EngineError: With the reason.
-        """
+    @contextlib.contextmanager
+    def watched(self, timeout: float) -> Iterator[None]:
+        """Turn whatever goes wrong in talking to the process into its end, and into an EngineError with the reason."""
         try:
-            if message is not None:
-                self.sock.settimeout(timeout)
-                send(self.sock, message)
-            reply = receive(self.sock, timeout)
+            yield
         except TimeoutError:
             self.end()
             raise EngineError(f"{self.what}: no answer within {timeout:g} s; its process was killed") from None
@@ -67,9 +67,29 @@ class _Peer:
         except (OSError, ValueError) as error:
             self.end()
             raise EngineError(f"{self.what}: {error}") from error
+
+    def fail(self, reason: str) -> NoReturn:
+        """End the process for a reason that it gave.
+
+        Raises:
+            EngineError: Always.
+        """
+        self.end()
+        raise EngineError(f"{self.what}: {reason}")
+
+    def ask(self, timeout: float, message: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a message and return the answer; any failure ends the process.
+
+        Raises:
+            EngineError: With the reason.
+        """
+        with self.watched(timeout):
+            if message is not None:
+                self.sock.settimeout(timeout)
+                send(self.sock, message)
+            reply = receive(self.sock, timeout)
         if "failure" in reply:
-            self.end()
-            raise EngineError(f"{self.what}: {reply['failure']}")
+            self.fail(str(reply["failure"]))
         return reply
 
     def meet(self, timeout: float, message: dict[str, Any]) -> None:
@@ -88,7 +108,7 @@ class _Peer:
         self.sock.close()
 
 
-def _fork(control: socket.socket, command: bytes, what: str) -> _Peer:
+def _fork(control: socket.socket, command: bytes, what: str) -> Peer:
     ours, theirs = socket.socketpair()
     try:
         socket.send_fds(control, [command], [theirs.fileno()])
@@ -97,7 +117,7 @@ def _fork(control: socket.socket, command: bytes, what: str) -> _Peer:
         raise EngineError(f"{what}: the process that starts it is gone ({error})") from error
     finally:
         theirs.close()
-    return _Peer(ours, what)
+    return Peer(ours, what)
 
 
 class Launcher:
@@ -112,7 +132,7 @@ class Launcher:
         self.folder = tempfile.mkdtemp(prefix="agentgym_ttg-")
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._worlds: dict[tuple[str, str, Limits], WorldServer] = {}
+        self._worlds: dict[tuple[str, str, Limits, str], WorldServer] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         atexit.register(self.close)
@@ -139,7 +159,15 @@ class Launcher:
         self._worlds.clear()
         return ours
 
-    def world(self, name: str, code: str, database: Path, limits: Limits, timeout: float) -> WorldServer:
+    def world(
+        self,
+        name: str,
+        code: str,
+        database: Path,
+        limits: Limits,
+        timeout: float,
+        transport: Transport = "in-process",
+    ) -> WorldServer:
         """Return the server of a world, started at the first call.
 
         Raises:
@@ -147,10 +175,10 @@ class Launcher:
         """
         with self._lock:
             control = self.control()
-            key = (name, code, limits)
+            key = (name, code, limits, transport)
             server = self._worlds.get(key)
             if server is None or not server.alive:
-                server = WorldServer(control, name, code, database, limits, timeout, self.folder)
+                server = WorldServer(control, name, code, database, limits, timeout, self.folder, transport)
                 self._worlds[key] = server
             return server
 
@@ -190,15 +218,24 @@ class WorldServer:
     """A process with a world's code loaded. Attribute ``tools`` holds their schemas."""
 
     def __init__(
-        self, control: socket.socket, name: str, code: str, database: Path, limits: Limits, timeout: float, root: str
+        self,
+        control: socket.socket,
+        name: str,
+        code: str,
+        database: Path,
+        limits: Limits,
+        timeout: float,
+        root: str,
+        transport: Transport,
     ) -> None:
         self.name = name
         self.root = root
-        self.limits = limits
+        self.transport: Transport = transport
         folder = tempfile.mkdtemp(prefix="world-", dir=root)
         shutil.copyfile(database, Path(folder) / "world.db")
         self.peer = _fork(control, b"W", f"world {name!r}")
-        self.peer.meet(timeout, {"code": code, "folder": folder, "limits": dataclasses.asdict(limits)})
+        spec = {"code": code, "folder": folder, "limits": dataclasses.asdict(limits), "transport": transport}
+        self.peer.meet(timeout, spec)
         self.tools: list[dict[str, Any]] = self.peer.ask(timeout)["tools"]
         self.alive = True
 
@@ -211,7 +248,12 @@ class WorldServer:
         folder = tempfile.mkdtemp(prefix="episode-", dir=self.root)
         shutil.copyfile(database, Path(folder) / "world.db")
         try:
-            return EpisodeProcess(_fork(self.peer.sock, b"E", f"world {self.name!r}"), folder, timeout)
+            peer = _fork(self.peer.sock, b"E", f"world {self.name!r}")
+            if self.transport == "mcp":
+                from .mcp_client import McpEpisode
+
+                return McpEpisode(peer, folder, timeout, self.tools)
+            return EpisodeProcess(peer, folder, timeout, self.tools)
         except EngineError:
             self.alive = False
             self.peer.end()
@@ -220,12 +262,13 @@ class WorldServer:
 
 
 class EpisodeProcess:
-    """The process of one episode, with a folder of its own."""
+    """The process of one episode, with a folder of its own. Attribute ``tools`` holds the schemas of its tools."""
 
-    def __init__(self, peer: _Peer, folder: str, timeout: float) -> None:
+    def __init__(self, peer: Peer, folder: str, timeout: float, tools: list[dict[str, Any]]) -> None:
         self.peer = peer
         self.folder = folder
         self.timeout = timeout
+        self.tools = tools
         peer.meet(timeout, {"folder": folder})
         peer.ask(timeout)
 

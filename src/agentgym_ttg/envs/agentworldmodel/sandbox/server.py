@@ -69,6 +69,9 @@ def _world(sock: socket.socket) -> None:
     # Imports that happen late would look like the world's own doing.
     from .asgi import Application
 
+    if spec["transport"] == "mcp":
+        from . import mcp_server  # noqa: F401
+
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
@@ -81,12 +84,11 @@ def _world(sock: socket.socket) -> None:
     except SystemExit:
         raise RuntimeError("the code ended its process (SystemExit)") from None
     send(sock, {"tools": application.tools})
-    _fork_on_demand(sock, {b"E": lambda one: _episode(one, application, guard)}, guard.trusted)
+    body = _mcp_episode if spec["transport"] == "mcp" else _episode
+    _fork_on_demand(sock, {b"E": lambda one: body(one, application, guard)}, guard.trusted)
 
 
-def _episode(sock: socket.socket, application: Any, guard: Guard) -> None:
-    from .asgi import BadCall
-
+def _begin(sock: socket.socket, application: Any, guard: Guard) -> asyncio.AbstractEventLoop:
     spec = receive(sock)
     guard.move(spec["folder"], _reporter(sock))
     os.chdir(spec["folder"])
@@ -94,23 +96,37 @@ def _episode(sock: socket.socket, application: Any, guard: Guard) -> None:
     send(sock, {"pid": os.getpid()})
     application.startup(loop)
     send(sock, {"ready": True})
+    return loop
+
+
+def _episode(sock: socket.socket, application: Any, guard: Guard) -> None:
+    from .asgi import Broken
+
+    loop = _begin(sock, application, guard)
     while True:
         try:
             message = receive(sock)
         except EOFError:
             return
         try:
-            status, body = application.call(loop, message["name"], message["arguments"])
+            status, body = loop.run_until_complete(application.answer(message["name"], message["arguments"]))
             reply: dict[str, Any] = {"status": status, "body": body}
-        except BadCall as error:
-            reply = {"status": 400, "body": {"detail": str(error)}}
-        except MemoryError:
-            reply = {"failure": "the code ran out of memory"}
-        except (SystemExit, KeyboardInterrupt) as error:
-            reply = {"failure": f"the code ended its process ({type(error).__name__})"}
-        except Exception as error:
-            reply = {"status": 500, "body": {"detail": f"{type(error).__name__}: {error}"[:500]}}
+        except Broken as error:
+            reply = {"failure": str(error)}
         send(sock, reply)
+
+
+def _mcp_episode(sock: socket.socket, application: Any, guard: Guard) -> None:
+    from .mcp_server import failure_line, serve
+
+    loop = _begin(sock, application, guard)
+
+    def report(reason: str) -> None:
+        sock.setblocking(True)
+        sock.sendall(failure_line(f"the code {reason}"))
+
+    guard.move(guard.folder, report)
+    loop.run_until_complete(serve(sock, application))
 
 
 def _verdict(sock: socket.socket) -> None:

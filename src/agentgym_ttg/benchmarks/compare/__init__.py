@@ -1,0 +1,1 @@
+"""Comparing methods on environments over seeds."""
