@@ -67,10 +67,9 @@ def collect(policy, *, estimator=None, group_size=2, tasks=2, keep=None, **confi
         engine=RolloutEngine(make_vector_env(COUNTING, 8), policy, env_id=COUNTING),
         tasks=TaskStream(CountingEnv().tasks, seed=0),
         estimator=estimator or GRPO(),
-        config=TrainConfig(tasks_per_update=tasks, group_size=group_size, **config),
+        config=TrainConfig(tasks_per_update=tasks, group_size=group_size, max_sampling_rounds=3, **config),
         seed=0,
         keep=keep,
-        max_rounds=3,
     )
     return collector, collector(0)
 

@@ -112,6 +112,9 @@ class TrainConfig(BaseModel):
     """Actor to start from: a folder or hub id. None: --model, else the shipped or a freshly made warm start."""
     warm_start: int = Field(2000, ge=1)
     """Expert demonstrations for a freshly made warm start."""
+    warm_start_stumble: float = Field(0.2, ge=0, lt=1)
+    """Share of steps at which the demonstrating expert says what will be refused (refused steps are read, not cloned);
+    only where an environment lists every admissible action."""
     warm_start_updates: int = Field(900, ge=1)
     """Optimiser steps of a freshly made warm start."""
     meter: str | None = None

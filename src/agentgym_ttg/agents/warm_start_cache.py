@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentgym_ttg.core.cache import cache_dir
-from agentgym_ttg.core.trajectory_files import load_trajectories
 from agentgym_ttg.envs.base import MultiTurnEnv
 from agentgym_ttg.envs.vector import TextVectorEnv
 from agentgym_ttg.wrappers.chat import PromptBuilder
 
-from .recording import parse_recorder, record
+from .demonstrations import record_demonstrations
 
 if TYPE_CHECKING:
     from .training import StageReporter
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["find_or_make_warm_start", "made_of"]
 
 _NOTE = "warm_start.json"
+#: Episodes of an expert that errs half the time, read only for the tokenizer.
+STRAYS = 60
 
 
 def made_of(env_id: str, probe: MultiTurnEnv, prompt: PromptBuilder) -> dict[str, Any]:
@@ -47,6 +48,7 @@ def find_or_make_warm_start(
     make_envs: Callable[..., TextVectorEnv],
     prompt: PromptBuilder,
     demonstrations: int,
+    stumble: float,
     updates: int,
     seed: int,
     reporter: StageReporter,
@@ -59,6 +61,7 @@ def find_or_make_warm_start(
         make_envs: Builds the vector environment; takes ``expert=``.
         prompt: Prompt of the policy.
         demonstrations: Expert episodes to clone, where none is shipped.
+        stumble: Share of steps at which the expert says what is refused.
         updates: Optimiser steps of the cloning.
         seed: Seeds tasks and weights.
         reporter: Shows the progress.
@@ -71,11 +74,12 @@ def find_or_make_warm_start(
         if all(shipped.get(name) == value for name, value in note.items()):
             reporter.note(f"warm start: the shipped {path.parent.name}")
             return f"asset:{path.parent.name}"
-    key = {**note, "content": probe.data_hash, "demonstrations": demonstrations, "updates": updates, "seed": seed}
+    key = {**note, "content": probe.data_hash, "demonstrations": demonstrations, "stumble": stumble}
+    key |= {"strays": STRAYS, "updates": updates, "seed": seed}
     digest = hashlib.blake2b(json.dumps(key, sort_keys=True).encode(), digest_size=12).hexdigest()
     folder = cache_dir("warm_starts", digest)
     if not (folder / _NOTE).exists():
-        _make(folder, key, env_id, probe, make_envs, prompt, demonstrations, updates, seed, reporter)
+        _make(folder, key, env_id, probe, make_envs, prompt, reporter)
     reporter.note(f"warm start: {folder}")
     return str(folder)
 
@@ -87,37 +91,35 @@ def _make(
     probe: MultiTurnEnv,
     make_envs: Callable[..., TextVectorEnv],
     prompt: PromptBuilder,
-    demonstrations: int,
-    updates: int,
-    seed: int,
     reporter: StageReporter,
 ) -> None:
     """Record the expert and clone it; the folder appears when all of it is there."""
     from .warm_start import WarmStartConfig, train_warm_start
 
     folder.parent.mkdir(parents=True, exist_ok=True)
-    demos = folder.with_name(folder.name + ".demonstrations.jsonl")
-    reporter.stage("demonstrations", demonstrations)
-    record(
-        demos,
-        [parse_recorder("expert")],
-        episodes=demonstrations,
-        seed=seed + 2,
+    recordings = folder.with_name(folder.name + ".demonstrations.jsonl")
+    reporter.stage("demonstrations", key["demonstrations"])
+    found = record_demonstrations(
+        recordings,
+        episodes=key["demonstrations"],
+        stumble=key["stumble"],
+        strays=key["strays"],
+        seed=key["seed"],
         env_id=env_id,
-        make_envs=make_envs,
         probe=probe,
+        make_envs=make_envs,
         on_episode=lambda trajectory: reporter.advance(),
     )
-    trajectories = sorted(load_trajectories(demos), key=lambda t: str(t.metadata.get("episode_id")))
-    reporter.stage("warm start", updates)
+    reporter.stage("warm start", key["updates"])
     temporary = Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
     try:
         train_warm_start(
-            [trajectory for trajectory in trajectories if trajectory.success],
-            WarmStartConfig(updates=updates, seed=seed),
+            found.solved,
+            WarmStartConfig(updates=key["updates"], seed=key["seed"]),
             temporary,
             lambda done, total, numbers: reporter.advance(1, loss=numbers["loss"]),
             prompt=prompt,
+            more_texts=found.texts,
             made_of=key,
         )
         if folder.exists():  # another process was faster
@@ -127,4 +129,4 @@ def _make(
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    demos.unlink(missing_ok=True)
+    recordings.unlink(missing_ok=True)

@@ -105,6 +105,8 @@ class MultiTurnEnv(gym.Env[str, str]):
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
     action_formats: ClassVar[tuple[str, ...]] = ("plain", "tags")
     default_max_steps: ClassVar[int] = 50
+    #: Whether ``info["admissible_actions"]`` is complete: whatever it does not list will be refused.
+    lists_every_action: ClassVar[bool] = False
 
     def __init__(
         self,

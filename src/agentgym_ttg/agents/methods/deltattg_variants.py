@@ -10,7 +10,7 @@ from typing import Any
 
 from agentgym_ttg.meter.signals import SignalKind
 
-from .base import Method, MeterTarget
+from .base import MeterTarget, Method
 from .deltattg import build_deltattg
 
 __all__ = ["DELTATTG_VARIANTS", "deltattg_variant"]

@@ -52,6 +52,7 @@ class ALFWorldEnv(MultiTurnEnv):
     splits: ClassVar[tuple[str, ...]] = ("train", "valid_seen", "valid_unseen")
     action_formats: ClassVar[tuple[str, ...]] = ("plain", "tags")
     default_max_steps: ClassVar[int] = 50
+    lists_every_action: ClassVar[bool] = True
 
     def __init__(
         self,
