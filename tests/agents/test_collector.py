@@ -144,5 +144,21 @@ def test_dynamic_sampling_fills_the_batch_with_groups_that_differ() -> None:
 
 
 def test_dynamic_sampling_gives_up_with_a_word() -> None:
-    with pytest.raises(PolicyError, match="found 0 of 2 groups"):
+    with pytest.raises(PolicyError, match="found 0 of 2 groups with differing rewards among 6 in 3 rounds"):
         collect(Script("win"), keep=is_informative)
+
+
+def test_a_round_of_dynamic_sampling_is_as_large_as_the_share_of_kept_groups_tells() -> None:
+    asked = []
+
+    def keep(group):
+        asked.append(group.task_id)
+        return len(asked) <= 2 or len(asked) > 8
+
+    collector, batch = collect(Script("win", "lose"), tasks=8, keep=keep)
+    assert batch.metrics["sampling_rounds"] == 2
+    assert batch.metrics["task_cursor"] == 16  # 6 missing at 2 of 8 would be 24: no more than a full round
+    assert batch.metrics["dropped_groups"] == 6
+    assert batch.metrics["surplus_groups"] == 2
+    assert batch.metrics["episodes"] == 16
+    assert collector.actor_tokens == 4 * 16

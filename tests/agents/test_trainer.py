@@ -139,6 +139,33 @@ def test_micro_batches_do_not_change_the_result(actor_path: Path, tmp_path: Path
         torch.testing.assert_close(p, q, atol=1e-5, rtol=0)
 
 
+def test_rows_without_advantage_are_counted_but_not_computed(
+    actor_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A KL term too small to show has every row computed; without one only rows with a gradient are."""
+    rows, advantages = make_rows(0, 9)
+    advantages = [values * (i % 3 == 0) for i, values in enumerate(advantages)]
+    widths: list[int] = []
+    tensors = AgentTrainer._tensors
+
+    def counting(self: AgentTrainer, chosen: list[Row], values: list[np.ndarray]):
+        widths.append(len(chosen))
+        return tensors(self, chosen, values)
+
+    monkeypatch.setattr(AgentTrainer, "_tensors", counting)
+    trained = {}
+    for kl in (0.0, 1e-12):
+        widths.clear()
+        model, logged = train(
+            actor_path, tmp_path / str(kl), updates=1, kl_coef=kl, batch=lambda update: UpdateBatch(rows, advantages)
+        )
+        trained[kl] = (sum(widths), logged[0][1]["loss"], list(model.parameters()))
+    assert (trained[0.0][0], trained[1e-12][0]) == (3, 9)
+    assert trained[0.0][1] == pytest.approx(trained[1e-12][1], abs=1e-4)
+    for p, q in zip(trained[0.0][2], trained[1e-12][2], strict=True):
+        torch.testing.assert_close(p, q, atol=1e-5, rtol=0)
+
+
 def test_resumed_is_uninterrupted(actor_path: Path, tmp_path: Path) -> None:
     whole, _logged = train(actor_path, tmp_path / "a", updates=4, kl_coef=0.01)
     train(actor_path, tmp_path / "b", updates=2, kl_coef=0.01)

@@ -97,3 +97,13 @@ def test_both_trainers_take_the_same_step(capsys):
     assert 0 < found["values"]["trained_tokens"] < found["values"]["tokens"]
     assert main(["train", "--group-size", "3", "--tasks", "1", "--microbatches", "2"]) == 2
     assert "microbatches" in capsys.readouterr().err
+
+
+def test_guided_measures_branching_and_that_the_ways_play_the_same_episodes(capsys):
+    flags = ["guided", "--games", "1", "--steps", "3", "--repetitions", "1", "--native-only", "--without-model"]
+    assert main([*flags, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["results"]
+    assert [one["name"] for one in found] == ["branching"]
+    assert found[0]["skipped"] == {"textworld replay": "left out by --native-only"}
+    assert found[0]["values"] == {"equal_episodes_native_replay": 1.0}
+    assert found[0]["candidates"]["native snapshot"]["units_per_second"] > 0

@@ -100,7 +100,7 @@ def test_react_answers_bfcl_in_every_format_of_calls(bfcl, serve, tmp_path, caps
     assert found["task_types"]["parallel"]["successes"] == 6
     assert found["scores"]["non_live"] == pytest.approx(1 / 5)  # parallel is one of its five parts
     assert found["scores"]["overall"] == pytest.approx(1 / 15)
-    assert "official scores: overall 0.0667" in capsys.readouterr().out
+    assert "official scores: overall 0.06667" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("env", ["awm", "bfcl"])

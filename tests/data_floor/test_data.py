@@ -35,6 +35,52 @@ def test_built_in_data_are_always_there(monkeypatch):
     assert found["alfworld"].bring
 
 
+def test_built_in_worlds_are_listed_as_the_environment_plays_them():
+    pytest.importorskip("fastapi", reason="the extra awm is not installed")
+    pytest.importorskip("sqlalchemy", reason="the extra awm is not installed")
+    from agentgym_ttg.envs.agentworldmodel.env import AgentWorldModelEnv
+
+    found = check(DATA_SOURCES["worlds"], hashes=True)
+    assert found.state == "built-in"
+    for split in ("train", "test"):
+        tasks = AgentWorldModelEnv(split=split).tasks
+        assert (found.splits[split].tasks, found.splits[split].content_hash) == (len(tasks), tasks.content_hash)
+
+
+def test_published_worlds_are_found_by_their_variable(tmp_path, monkeypatch):
+    from agentgym_ttg.envs.agentworldmodel.authoring import WORLDS, author_records
+    from agentgym_ttg.envs.agentworldmodel.records import write_records
+
+    write_records(author_records(WORLDS / "library"), tmp_path)
+    monkeypatch.setenv("AGENTWORLDMODEL_DATA", str(tmp_path))
+    found = check(DATA_SOURCES["agentworldmodel"])
+    assert found.state == "present"
+    assert sum(split.tasks for split in found.splits.values()) == 287
+    records = author_records(WORLDS / "library")
+    del records["gen_db"]
+    write_records(records, tmp_path / "less")
+    found = check(DATA_SOURCES["agentworldmodel"], tmp_path / "less")
+    assert found.state == "broken"
+    assert "expected gen_db.jsonl" in found.problem
+
+
+def test_bfcl_is_installed_or_told_how(tmp_path, monkeypatch):
+    if (bfcl_install.bfcl_folder() / "bfcl_eval").is_dir():
+        pytest.importorskip("mpmath", reason="the extra bfcl is not installed")
+        from agentgym_ttg.envs.bfcl.env import BFCLEnv
+
+        found, tasks = check(DATA_SOURCES["bfcl"], hashes=True), BFCLEnv().tasks
+        assert found.state == "present"
+        assert (found.splits["test"].tasks, found.splits["test"].content_hash) == (len(tasks), tasks.content_hash)
+    monkeypatch.setenv("AGENTGYM_TTG_CACHE", str(tmp_path))
+    for name in ("bfcl", "bfcl-v4"):
+        found = check(DATA_SOURCES[name])
+        assert found.state == "missing"
+        assert found.bring.startswith("agentgym-ttg data install bfcl")
+    (bfcl_install.bfcl_folder() / "bfcl_eval").mkdir(parents=True)
+    assert check(DATA_SOURCES["bfcl"]).state == "broken"
+
+
 def test_official_data_are_counted_and_hashed_as_runs_hash_them(official, monkeypatch):
     found = check(DATA_SOURCES["alfworld"], official, hashes=True)
     assert found.state == "present"
@@ -98,3 +144,15 @@ def test_bfcl_is_fetched_from_the_index_where_there_is_no_pip(tmp_path, monkeypa
         server.shutdown()
         server.server_close()
     assert not list(tmp_path.rglob("*.whl"))
+
+
+def test_without_a_network_it_is_said_how_to_bring_bfcl(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pip", reason="there is no pip here")
+    monkeypatch.setenv("AGENTGYM_TTG_CACHE", str(tmp_path))
+    for name, value in (("PIP_NO_INDEX", "1"), ("PIP_CONFIG_FILE", "/dev/null"), ("PIP_FIND_LINKS", str(tmp_path))):
+        monkeypatch.setenv(name, value)
+    assert main(["install", "bfcl"]) == 2
+    told = capsys.readouterr().err
+    assert "cannot fetch bfcl-eval" in told
+    assert "--wheel FILE" in told
+    assert not bfcl_install.bfcl_folder().exists()

@@ -75,6 +75,12 @@ class TrainConfig(BaseModel):
     weight_reading: Literal["broadcast", "split"] = "broadcast"
     """How a step's share reaches its tokens (spec, section 2)."""
 
+    signal: str | None = None
+    """DeltaTTG: any registered step scorer in the place of the meter's tokens to go. Guided acting: who picks."""
+    signal_options: tuple[str, ...] = ()
+    """What that scorer is built from, as KEY=VALUE (reference=PATH token_aggregation=mean); the value warm-start stands
+    for the model that training starts from."""
+
     # DAPO
     max_sampling_rounds: int = Field(10, ge=1)
     """Rounds of dynamic sampling, the first included, to fill an update with groups whose rewards differ; then the run
@@ -123,6 +129,8 @@ class TrainConfig(BaseModel):
     """Which kind of meter is trained."""
     meter_backbone: str | None = None
     """Model that the meter starts from; None takes the warm start."""
+    meter_layers: int | None = Field(None, ge=1)
+    """Layers of that model which the meter keeps; None leaves it to the kind and size (MeterConfig.layers)."""
     meter_epochs: int = Field(6, ge=1)
     """Passes over the recordings when a head meter is trained; the generative one has its own (meter.training)."""
     recordings: int = Field(1600, ge=1)

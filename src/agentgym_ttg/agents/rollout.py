@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from agentgym_ttg.core.completion import Completion
 from agentgym_ttg.core.messages import Message
 from agentgym_ttg.core.recorder import TrajectoryBuilder
 from agentgym_ttg.core.trajectory import Trajectory, TrajectoryGroup
-from agentgym_ttg.envs.vector import TextVectorEnv
+from agentgym_ttg.envs.vector import StepOutcome, TextVectorEnv
 from agentgym_ttg.wrappers.chat import PromptBuilder
 
 from .policies.base import GenerationRequest, Policy, SamplingParams
 
-__all__ = ["EpisodeSpec", "FinishedEpisode", "RolloutEngine", "group_specs"]
+__all__ = ["EpisodeSpec", "FinishedEpisode", "LiveEpisode", "RolloutEngine", "group_specs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,9 @@ class FinishedEpisode:
 
 
 @dataclass(slots=True)
-class _Live:
+class LiveEpisode:
+    """An episode that is being played."""
+
     spec: EpisodeSpec
     rng: np.random.Generator
     prompt: PromptBuilder
@@ -96,7 +99,7 @@ class RolloutEngine:
             PolicyError: If the policy cannot answer at all. Episodes that have finished were already yielded.
         """
         waiting = iter(specs)
-        live: dict[int, _Live] = {}
+        live: dict[int, LiveEpisode] = {}
         free = list(range(self.envs.num_envs))
         try:
             while True:
@@ -121,7 +124,7 @@ class RolloutEngine:
         return list(groups.values())
 
     def _start(
-        self, waiting: Iterator[EpisodeSpec], free: list[int], live: dict[int, _Live]
+        self, waiting: Iterator[EpisodeSpec], free: list[int], live: dict[int, LiveEpisode]
     ) -> Iterator[FinishedEpisode]:
         """Fill the free slots; yield the episodes whose environment did not even begin."""
         while free and (started := self._next_specs(waiting, free)):
@@ -135,7 +138,7 @@ class RolloutEngine:
         return started
 
     def _begin(
-        self, started: dict[int, EpisodeSpec], free: list[int], live: dict[int, _Live]
+        self, started: dict[int, EpisodeSpec], free: list[int], live: dict[int, LiveEpisode]
     ) -> Iterator[FinishedEpisode]:
         resets = {slot: {"seed": spec.seed, "task_id": spec.task_id} for slot, spec in started.items()}
         for slot, (observation, info) in self.envs.reset_slots(resets).items():
@@ -154,7 +157,7 @@ class RolloutEngine:
                 continue
             prompt = self.prompt.copy()
             prompt.start([Message.from_dict(message) for message in info["messages"]], info)
-            live[slot] = _Live(
+            live[slot] = LiveEpisode(
                 spec=spec,
                 rng=np.random.default_rng([spec.seed, zlib.crc32(spec.episode_id.encode())]),
                 prompt=prompt,
@@ -162,7 +165,7 @@ class RolloutEngine:
                 info=info,
             )
 
-    def _decide(self, live: dict[int, _Live]) -> list[int]:
+    def _decide(self, live: dict[int, LiveEpisode]) -> list[int]:
         """Take one decision in every live episode; return the slots whose episode is over."""
         slots = sorted(live)
         requests = [
@@ -181,23 +184,27 @@ class RolloutEngine:
         outcomes = self.envs.step_slots(dict(zip(slots, completions, strict=True)))
         over: list[int] = []
         for slot, completion in zip(slots, completions, strict=True):
-            episode, outcome = live[slot], outcomes[slot]
-            episode.builder.add(
-                completion,
-                observation=outcome.observation,
-                reward=outcome.reward,
-                terminated=outcome.terminated,
-                truncated=outcome.truncated,
-                info=outcome.info,
-                error=outcome.error,
-            )
-            if outcome.terminated or outcome.truncated or outcome.error:
+            self._record(live[slot], completion, outcomes[slot])
+            if outcomes[slot].over:
                 over.append(slot)
-            else:
-                episode.info = outcome.info
-                messages = [Message.from_dict(message) for message in outcome.info["messages"]]
-                episode.prompt.push(completion, messages, outcome.info)
         return over
+
+    @staticmethod
+    def _record(episode: LiveEpisode, completion: Completion, outcome: StepOutcome) -> None:
+        """Add a decision and what came of it to the episode's record, and to its prompt where it goes on."""
+        episode.builder.add(
+            completion,
+            observation=outcome.observation,
+            reward=outcome.reward,
+            terminated=outcome.terminated,
+            truncated=outcome.truncated,
+            info=outcome.info,
+            error=outcome.error,
+        )
+        if not outcome.over:
+            episode.info = outcome.info
+            messages = [Message.from_dict(message) for message in outcome.info["messages"]]
+            episode.prompt.push(completion, messages, outcome.info)
 
 
 def group_specs(task_ids: Sequence[str], *, size: int, seed: int, name: str) -> list[EpisodeSpec]:

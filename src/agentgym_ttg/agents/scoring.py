@@ -10,22 +10,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+
+from agentgym_ttg.models.logits import has_plain_head
 
 __all__ = ["can_score_selected", "score_selected"]
-
-#: What some architectures do to their logits after the projection.
-_RESCALED = ("final_logit_softcapping", "logit_scale", "output_multiplier", "lm_head_multiplier", "logits_scaling")
 
 
 def can_score_selected(model: Any) -> bool:
     """Return whether :func:`score_selected` reproduces the model: on a CPU, unwrapped, with a plain LM head."""
-    if not isinstance(model, PreTrainedModel) or model.device.type != "cpu" or hasattr(model, "peft_config"):
-        return False
-    config = model.config.get_text_config()
-    if any(getattr(config, name, None) is not None for name in _RESCALED):
-        return False
-    return isinstance(model.get_output_embeddings(), torch.nn.Linear) and model.base_model is not model
+    return has_plain_head(model) and model.device.type == "cpu"
 
 
 def score_selected(

@@ -151,17 +151,25 @@ class AgentTrainer(GRPOTrainer):  # type: ignore[misc]
     # Batches ------------------------------------------------------------------------------------------------------
 
     def _micro_batches(self, batch: UpdateBatch, update: int) -> list[dict[str, torch.Tensor]]:
-        """Split an update into mini-batches at random and those into micro-batches by length."""
+        """Split an update into mini-batches at random and those into micro-batches by length.
+
+        Rows without any advantage, those of groups whose rewards are equal, have no gradient where there is neither a
+        KL nor an entropy term: they are counted in the token mean, not computed.
+        """
         rng = np.random.default_rng([self._seed, update])
         order = rng.permutation(len(batch.rows)) if self.settings.minibatches > 1 else np.arange(len(batch.rows))
+        everything = self.beta != 0.0 or self.settings.entropy_coef != 0.0
+        needed = np.array([everything or bool(np.any(values)) for values in batch.advantages], dtype=bool)
+        tokens = np.array([np.count_nonzero(row.steps >= 0) for row in batch.rows], dtype=np.int64)
         out: list[dict[str, torch.Tensor]] = []
         for part in np.array_split(order, self.settings.minibatches):
-            pieces = _split_by_length([batch.rows[i] for i in part], part, self.settings.microbatches)
+            kept = part[needed[part]]
+            pieces = _split_by_length([batch.rows[i] for i in kept], kept, self.settings.microbatches)
             micro = [self._tensors([batch.rows[i] for i in p], [batch.advantages[i] for i in p]) for p in pieces]
             # TRL divides by the tokens of the whole generation batch, scaled to one accumulation window; giving it the
             # window's own count scaled back makes each optimiser step an exact token mean (eq. 12).
-            local = torch.stack([tensors["tool_mask"].sum() for tensors in micro]).sum().to(self.accelerator.device)
-            total = self.accelerator.reduce(local.float(), reduction="sum")
+            local = torch.tensor(float(tokens[part].sum()), device=self.accelerator.device)
+            total = self.accelerator.reduce(local, reduction="sum")
             for tensors in micro:
                 tensors["num_items_in_batch"] = total * self.settings.minibatches
             out += micro

@@ -9,33 +9,28 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from agentgym_ttg.core.statistics import wilson_interval
 from agentgym_ttg.core.trajectory import Trajectory, TrajectoryGroup
-from agentgym_ttg.core.trajectory_files import TrajectoryWriter, load_trajectories
-from agentgym_ttg.credit import AdvantageEstimator
-from agentgym_ttg.envs.base import MultiTurnEnv
-from agentgym_ttg.envs.vector import TextVectorEnv
+from agentgym_ttg.core.trajectory_files import TrajectoryWriter
 from agentgym_ttg.meter.base import ProgressMeter
-from agentgym_ttg.wrappers.chat import PromptBuilder
 
 from .collector import Collector
-from .config import TrainConfig
-from .methods.base import MeterTarget
 from .policies.base import Policy, SamplingParams
-from .recording import parse_recorder, record
+from .preparation import Preparation, Stage
 from .rollout import EpisodeSpec, RolloutEngine
 from .run_files import JsonLines, write_json
 from .tasks import TaskStream
+from .training_job import SilentReporter, StageReporter, TrainingJob
 
-__all__ = ["StageReporter", "TrainingJob", "TrainingResult", "run_training"]
+__all__ = ["StageReporter", "TrainingJob", "TrainingResult", "prepare_training", "run_training"]
 
 
 @dataclass(slots=True)
@@ -60,36 +55,52 @@ def run_training(job: TrainingJob, reporter: StageReporter | None = None) -> Tra
         ConfigError: If a setting cannot work.
         AgentGymError: What a stage raises; what it had finished stays.
     """
+    _set_up(job)
+    return _Run(job, reporter or SilentReporter()).run()
+
+
+def prepare_training(job: TrainingJob, until: Stage, reporter: StageReporter | None = None) -> dict[str, Any]:
+    """Run the stages before the updates that are not done yet, up to and with ``until``.
+
+    Returns:
+        What ``stages.json`` of the run folder holds: result and seconds of each stage.
+
+    Raises:
+        ConfigError: If the run has no such stage, or a setting cannot work.
+        AgentGymError: What a stage raises; what it had finished stays.
+    """
+    _set_up(job)
+    with closing(job.make_env(split=job.split)) as probe:
+        Preparation(job, reporter or SilentReporter(), probe).run(until)
+    stages: dict[str, Any] = json.loads((job.folder / "stages.json").read_text())
+    return stages
+
+
+def _set_up(job: TrainingJob) -> None:
     import torch
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # the bar of writing one file is noise between those of the stages
     if job.config.threads:
         torch.set_num_threads(job.config.threads)
-    return _Run(job, reporter or _Silent()).run()
 
 
 class _Run:
     def __init__(self, job: TrainingJob, reporter: StageReporter) -> None:
         self.job = job
-        self.config = job.config
+        self.probe = job.make_env(split=job.split)
+        self.config = job.filled_config(self.probe)
         self.reporter = reporter
         self.folder = job.folder
         self.metrics = JsonLines(job.folder / "metrics.jsonl")
         self.evaluations = JsonLines(job.folder / "evaluations.jsonl")
         self.samples = job.folder / "samples.jsonl"
-        self.probe = job.make_env(split=job.split)
-        self.failure_cost = self.config.failure_cost or float(self.probe.max_steps * job.sampling.max_tokens)
+        self.failure_cost = job.failure_cost(self.probe)
 
     def run(self) -> TrainingResult:
-        actor_path = self._stage("warm_start", self._actor)
-        meter = None
-        if self.job.needs_meter:
-            if self.config.meter is None:
-                self._stage("recordings", lambda: self._record(actor_path))
-                self._stage("meter", lambda: self._train_meter(actor_path))
-            meter = self._load_meter()
-        return self._train(actor_path, meter)
+        preparation = Preparation(self.job, self.reporter, self.probe)
+        actor_path = preparation.run()
+        return self._train(actor_path, preparation.meter())
 
     def _train(self, actor_path: str, meter: ProgressMeter | None) -> TrainingResult:
         from agentgym_ttg.models.loading import LoadedModel, load_causal_lm
@@ -105,7 +116,9 @@ class _Run:
         self.evaluations.keep(lambda row: row["update"] <= done)
         loaded = load_causal_lm(actor_path, dtype=config.dtype, device=config.device)
         policy: Policy = HFPolicy(loaded, name=job.method)
-        estimator = job.make_estimator(config, meter, self.failure_cost)
+        # A signal may ask the model that training starts from, wherever that came from.
+        started = config.model_copy(update={"warm_start_from": actor_path})
+        estimator = job.make_estimator(started, meter, self.failure_cost)
         with closing(job.make_envs(split=job.split)) as envs:
             history = self.metrics.read()
             collector = Collector(
@@ -188,7 +201,7 @@ class _Run:
             kinds["sampled"] = 1.0
         for name, temperature in kinds.items():
             played = self._play(policy, ids, f"{name}-{update}", temperature)
-            wins = [t.success for t in played if t.outcome != "error"]
+            wins = [t.success for t in played]  # breaking down is no success
             low, high = wilson_interval(sum(wins), len(wins))
             rows.update({f"{name}_success": float(np.mean(wins)) if wins else 0.0, f"{name}_low": low})
             rows.update({f"{name}_high": high, f"{name}_episodes": len(wins), f"{name}_temperature": temperature})

@@ -19,7 +19,7 @@ from agentgym_ttg.wrappers.chat import PromptBuilder
 from .demonstrations import record_demonstrations
 
 if TYPE_CHECKING:
-    from .training import StageReporter
+    from .training_job import StageReporter
 
 __all__ = ["find_or_make_warm_start", "made_of"]
 

@@ -99,6 +99,9 @@ class RunConfig(BaseModel):
     template: _PathText | None = None
     """Prompt template: a YAML file, a shipped name, or none; default what method and prompt call for."""
 
+    candidates: int = Field(4, ge=1)
+    """Actions that a model offers at each step, for guided and random-of-n."""
+
     num_envs: int = Field(16, ge=1)
     """Episodes at once."""
     workers: int = Field(0, ge=0)
@@ -121,6 +124,11 @@ class RunConfig(BaseModel):
     eval_split: str | None = None
     """Held-out tasks of the evaluations during training; default the environment's evaluation split."""
 
+    final_splits: tuple[str, ...] = ()
+    """Further splits that a trained policy plays at the end, each task once (or so many --episodes)."""
+    until: Literal["warm_start", "recordings", "meter"] | None = None
+    """Stop behind this stage of the preparation of training; --resume goes on from there."""
+
     train: TrainConfig = TrainConfig.model_validate({})
     """Training settings; methods that only play ignore them, but for dtype, device and threads."""
 
@@ -138,13 +146,14 @@ NOT_COMPARED = frozenset(
         "retry_errors",
         "show",
         "threads",
+        "until",
         "vllm_memory",
         "vllm_server_url",
         "workers",
     }
 )
 _RENAMED = {"as_json": "json"}  # a pydantic model has a method of that name
-_NOT_STORED = frozenset({"out", "resume", "retry_errors", "json", "show", "config"})
+_NOT_STORED = frozenset({"out", "resume", "retry_errors", "json", "show", "config", "until"})
 
 
 def field_names() -> list[str]:
@@ -181,7 +190,7 @@ def run_config(values: Mapping[str, Any], *, where: str = "settings") -> RunConf
     try:
         return RunConfig(**own, train=TrainConfig(**train))
     except ValidationError as error:
-        raise ConfigError(f"{where}: {_told(error)}") from error
+        raise ConfigError(f"{where}: {told(error)}") from error
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
 
@@ -232,30 +241,33 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _told(error: ValidationError) -> str:
+def told(error: ValidationError) -> str:
+    """Return field, reason and value of the first thing that is wrong."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"]) or "value"
     name = _RENAMED.get(name, name)
     return f"{name}: {first['msg'].removeprefix('Value error, ')}, got {first.get('input')!r}"
 
 
-class _RefusedError(Exception):
+class RefusedError(Exception):
     """A flag's value that cannot be; no ValueError, so that the parser lets it pass."""
 
 
-class _Refusing(BaseModel):
+class Refusing(BaseModel):
+    """Base of what the parser of flags builds; says in our words what cannot be."""
+
     def __init__(self, **values: Any) -> None:
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise _RefusedError(_told(error)) from error
+            raise RefusedError(told(error)) from error
 
 
-class _TrainFlags(_Refusing, TrainConfig):
+class _TrainFlags(Refusing, TrainConfig):
     pass
 
 
-class _RunFlags(_Refusing, RunConfig):
+class _RunFlags(Refusing, RunConfig):
     train: _TrainFlags = _TrainFlags.model_validate({})
 
 
@@ -275,7 +287,7 @@ def parse_flags(base: RunConfig, args: Sequence[str], *, prog: str, description:
             description=description,
             config=(tyro.conf.OmitArgPrefixes,),
         )
-    except _RefusedError as error:
+    except RefusedError as error:
         raise ConfigError(f"flags: {error}") from error
     return RunConfig(**{**dict(found), "train": TrainConfig(**dict(found.train))})
 

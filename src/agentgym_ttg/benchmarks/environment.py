@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 
 import agentgym_ttg
 
-__all__ = ["describe_environment"]
+__all__ = ["describe_environment", "peak_memory"]
 
 _PACKAGES = [
     "agentgym-ttg",
@@ -52,6 +53,26 @@ def describe_environment(*, data: str, data_hash: str, split: str) -> dict[str, 
         "git": _commit(),
         "data": {"source": data, "split": split, "hash": data_hash},
     }
+
+
+def peak_memory() -> dict[str, float | None]:
+    """Return the most memory that this process has held so far, in MiB.
+
+    Returns:
+        ``rss_mb``: resident memory, without that of worker processes; None where the system does not tell.
+        ``gpu_mb``: allocated by torch on the GPU that took most; None without a GPU.
+    """
+    rss: float | None = None
+    if importlib.util.find_spec("resource") is not None:
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
+        rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+    gpu: float | None = None
+    torch = sys.modules.get("torch")  # what did not import it has nothing on a GPU
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        gpu = max(torch.cuda.max_memory_allocated(i) for i in range(torch.cuda.device_count())) / 2**20
+    return {"rss_mb": rss, "gpu_mb": gpu}
 
 
 def _versions() -> dict[str, str]:

@@ -7,18 +7,21 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from agentgym_ttg.agents.guided import GUIDANCE_METRICS
 from agentgym_ttg.agents.policies.base import Policy, SamplingParams
-from agentgym_ttg.agents.rollout import EpisodeSpec, RolloutEngine
+from agentgym_ttg.agents.rollout import EpisodeSpec
 from agentgym_ttg.agents.tasks import TaskStream
 from agentgym_ttg.core.errors import ConfigError, DataError
 from agentgym_ttg.core.trajectory import Trajectory
 from agentgym_ttg.core.trajectory_files import TrajectoryWriter, iter_trajectories
 from agentgym_ttg.envs.tasks import TaskSet
 
+from .environment import peak_memory
 from .results import EpisodeRecord, summarise
 from .run_folder import RunFolder
 from .setup import Setup
@@ -66,6 +69,8 @@ class Evaluation:
         episodes: How many; default the settings'.
         sampling: How to sample; default the settings'.
         extra: Further entries of ``results.json``.
+        beside: Whether this is not the run's own evaluation but one of another split beside it: its episodes go to
+            ``trajectories-SPLIT.jsonl``, and its numbers are for the caller to keep.
 
     Raises:
         ConfigError: If the folder's episodes are not those of these settings.
@@ -81,6 +86,7 @@ class Evaluation:
         episodes: int | None = None,
         sampling: SamplingParams | None = None,
         extra: dict[str, Any] | None = None,
+        beside: bool = False,
     ) -> None:
         self.setup = setup
         self.folder = folder
@@ -88,25 +94,26 @@ class Evaluation:
         self.split = split or setup.split
         self.sampling = sampling or setup.sampling
         self.extra = extra or {}
+        self.beside = beside
         self.tasks = setup.probe.tasks
         if self.split != setup.split:
             with closing(setup.make_env(split=self.split)) as env:
                 self.tasks = env.tasks
         self.specs = plan_episodes(self.tasks, episodes=episodes or setup.config.episodes, seed=setup.config.seed)
         self.records: dict[int, EpisodeRecord] = {}
-        self._seconds_before = folder.seconds_before() if folder.resumed else 0.0
+        self._before = folder.results_before() if folder.resumed and not beside else {}
         self._started = time.perf_counter()
-        if folder.trajectories.exists():
+        if self.file.exists():
             self._read_back(retry_errors=setup.config.retry_errors)
 
     def _read_back(self, *, retry_errors: bool) -> None:
         retried = False
-        for trajectory in iter_trajectories(self.folder.trajectories):
+        for trajectory in iter_trajectories(self.file):
             record = EpisodeRecord.of(trajectory)
             spec = self.specs[record.episode] if 0 <= record.episode < len(self.specs) else None
             if spec is None or spec.task_id != record.task_id or record.episode in self.records:
                 raise ConfigError(
-                    f"{self.folder.trajectories} holds episode {record.episode} of task {record.task_id!r}, which this "
+                    f"{self.file} holds episode {record.episode} of task {record.task_id!r}, which this "
                     "run does not have; choose another folder with --out"
                 )
             if retry_errors and record.outcome == "error":
@@ -118,13 +125,18 @@ class Evaluation:
 
     def _drop_errors(self) -> None:
         """Rewrite the file without the broken episodes, atomically."""
-        temporary = self.folder.trajectories.with_suffix(".tmp")
+        temporary = self.file.with_suffix(".tmp")
         temporary.unlink(missing_ok=True)
         with TrajectoryWriter(temporary) as writer:
-            for trajectory in iter_trajectories(self.folder.trajectories):
+            for trajectory in iter_trajectories(self.file):
                 if trajectory.outcome != "error":
                     writer.write(trajectory)
-        os.replace(temporary, self.folder.trajectories)
+        os.replace(temporary, self.file)
+
+    @property
+    def file(self) -> Path:
+        """Where the episodes are kept."""
+        return self.folder.path / f"trajectories-{self.split}.jsonl" if self.beside else self.folder.trajectories
 
     @property
     def owed(self) -> list[EpisodeSpec]:
@@ -145,21 +157,25 @@ class Evaluation:
         """
         try:
             reported = time.perf_counter()
-            with TrajectoryWriter(self.folder.trajectories) as writer:
+            with TrajectoryWriter(self.file) as writer:
                 for trajectory in self._play():
                     writer.write(trajectory)
                     record = EpisodeRecord.of(trajectory)
                     self.records[record.episode] = record
                     on_episode(trajectory)
                     if time.perf_counter() - reported > _REPORT_EVERY:
-                        self.folder.write_results(self.results())
+                        self._report()
                         reported = time.perf_counter()
         except BaseException:
             with contextlib.suppress(DataError):  # what ended it is the news, also where the disk is full
-                self.folder.write_results(self.results())
+                self._report()
             raise
+        return self._report()
+
+    def _report(self) -> dict[str, Any]:
         results = self.results()
-        self.folder.write_results(results)
+        if not self.beside:
+            self.folder.write_results(results)
         return results
 
     def _play(self) -> Iterator[Trajectory]:
@@ -168,9 +184,7 @@ class Evaluation:
             return
         slots = min(self.setup.config.num_envs, len(owed))
         with closing(self.setup.make_envs(slots, split=self.split)) as envs:
-            engine = RolloutEngine(
-                envs, self.policy, env_id=self.setup.env_id, prompt=self.setup.prompt(), sampling=self.sampling
-            )
+            engine = self.setup.engine(envs, self.policy, self.sampling)
             for finished in engine.run(owed):
                 yield finished.trajectory
 
@@ -188,6 +202,24 @@ class Evaluation:
             "complete": self.complete,
             "episodes_owed": len(self.specs) - len(self.records),
             **summarise(self.records.values(), type(self.setup.probe).summarize),
+            **self._guidance(),
             **self.extra,
-            "wall_s": round(self._seconds_before + time.perf_counter() - self._started, 3),
+            "peak_memory": self._peak_memory(),
+            "wall_s": round(float(self._before.get("wall_s") or 0.0) + time.perf_counter() - self._started, 3),
+        }
+
+    def _guidance(self) -> dict[str, Any]:
+        """Return what choosing among candidates took, summed over the episodes."""
+        if self.setup.method.choice is None:
+            return {}
+        scorer = self.setup.scorer
+        totals = {name: sum(row.metrics.get(name, 0.0) for row in self.records.values()) for name in GUIDANCE_METRICS}
+        return {"guidance": {"scorer": scorer.name if scorer else None, **totals}}
+
+    def _peak_memory(self) -> dict[str, float | None]:
+        """Return the peak of this process, or that of an interrupted one before it where it was higher."""
+        before = self._before.get("peak_memory") or {}
+        return {
+            name: max((value for value in (now, before.get(name)) if value is not None), default=None)
+            for name, now in peak_memory().items()
         }

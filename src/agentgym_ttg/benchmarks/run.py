@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from .environment import describe_environment
 from .evaluate import Evaluation
 from .report import write_report
 from .run_folder import RunFolder, read_json
-from .setup import Setup, resolve
+from .setup import Setup, resolve, short_name
 
 __all__ = ["execute", "main", "parse"]
 
@@ -74,7 +73,10 @@ def execute(config: RunConfig, *, program: str = "python -m agentgym_ttg.benchma
             setup.prompt()
             with _folder(setup, out, program) as folder:
                 return train(setup, folder)
+        if config.until is not None:
+            raise ConfigError(f"--until concerns methods that train; {config.method!r} only plays")
         policy = setup.policy()  # before there is a folder: a model that does not load leaves none behind
+        _ = setup.scorer
         setup.prompt()
         with _folder(setup, out, program) as folder:
             evaluation = Evaluation(setup, folder, policy)
@@ -84,7 +86,7 @@ def execute(config: RunConfig, *, program: str = "python -m agentgym_ttg.benchma
 
 
 def _new_folder(config: RunConfig) -> Path:
-    name = re.sub(r"-v\d+\Z", "", re.split("[/:]", config.env)[-1]).lower()
+    name = short_name(config.env)
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     base = Path("runs") / f"{stamp}-{name}-{config.method}"
     path, number = base, 1
@@ -119,6 +121,9 @@ def main(args: Sequence[str] | None = None, *, prog: str = "python -m agentgym_t
                     file=sys.stderr,
                 )
             raise
+        if config.until is not None:
+            print(json.dumps(results, indent=2) if config.as_json else f"prepared until {config.until}: {folder}")
+            return 0
         report = write_report(folder)
         if config.as_json:
             print(json.dumps(results, indent=2))

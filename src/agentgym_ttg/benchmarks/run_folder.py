@@ -27,7 +27,7 @@ from agentgym_ttg.core.errors import ConfigError, DataError
 
 from .config import differences
 
-__all__ = ["RunFolder", "read_json", "write_json"]
+__all__ = ["RunFolder", "read_json", "write_json", "write_text"]
 
 _LOCK = ".lock"
 
@@ -38,8 +38,16 @@ def write_json(path: Path, value: Any) -> None:
     Raises:
         DataError: If the disk takes it not.
     """
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file so that at any moment the old or the new one is there, whole.
+
+    Raises:
+        DataError: If the disk takes it not.
+    """
     try:
-        text = json.dumps(value, indent=2, allow_nan=False) + "\n"
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -192,12 +200,12 @@ class RunFolder:
         """The command that finishes this run."""
         return f"{self.program} --resume --out {shlex.quote(str(self.path))}"
 
-    def seconds_before(self) -> float:
-        """Return ``wall_s`` of what was reported so far; 0 where nothing was."""
+    def results_before(self) -> dict[str, Any]:
+        """Return what was reported so far; empty where nothing was."""
         try:
-            return float(read_json(self.results_file).get("wall_s") or 0.0)
-        except (DataError, TypeError, ValueError):
-            return 0.0
+            return read_json(self.results_file)
+        except DataError:
+            return {}
 
     def write_results(self, results: Mapping[str, Any]) -> None:
         """Replace ``results.json``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Mapping
@@ -11,17 +12,21 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
+from agentgym_ttg.agents.guided import GuidedEngine, require_branching
 from agentgym_ttg.agents.methods import Method, PolicySettings, get_method
 from agentgym_ttg.agents.policies.base import Policy, SamplingParams
+from agentgym_ttg.agents.rollout import RolloutEngine
+from agentgym_ttg.agents.signals import scorer_settings
 from agentgym_ttg.core.errors import ConfigError, nearest
 from agentgym_ttg.envs import ENVIRONMENTS, MultiTurnEnv, resolve_env_id
 from agentgym_ttg.envs.vector import TextVectorEnv, make_vector_env
+from agentgym_ttg.scorers import StepScorer, scorer_kind
 from agentgym_ttg.wrappers.chat import PromptBuilder
 from agentgym_ttg.wrappers.templates import load_template
 
 from .config import RunConfig
 
-__all__ = ["Setup", "resolve"]
+__all__ = ["Setup", "resolve", "short_name"]
 
 
 def _creator(env_id: str) -> Any:
@@ -50,6 +55,15 @@ def eval_split(env_id: str) -> str:
     return "test" if "test" in splits else splits[-1]
 
 
+def short_name(env_id: str) -> str:
+    """Return what folders call an environment.
+
+    >>> short_name("agentgym_ttg/ALFWorld-v0")
+    'alfworld'
+    """
+    return re.sub(r"-v\d+\Z", "", re.split("[/:]", env_id)[-1]).lower()
+
+
 def resolve(config: RunConfig) -> RunConfig:
     """Return the settings with every default that depends on method or environment filled in.
 
@@ -75,6 +89,7 @@ def resolve(config: RunConfig) -> RunConfig:
             "env": config.env if ":" in config.env else env_id,
             "split": _named(split, "split", splits),
             "eval_split": held_out,
+            "final_splits": tuple(_named(name, "split", splits) for name in config.final_splits),
             "action_format": action_format,
             "template": template,
         }
@@ -214,6 +229,52 @@ class Setup:
                 device=config.train.device,
                 concurrency=config.num_envs,
             )
+        )
+
+    @functools.cached_property
+    def scorer(self) -> StepScorer | None:
+        """The step scorer that picks among candidates; None for methods that ask none.
+
+        Raises:
+            ConfigError: If there is none of this name, something that it needs is missing, or the environment cannot
+                branch.
+        """
+        if self.method.choice != "scorer":
+            return None
+        config = self.config.train
+        kind = scorer_kind(config.signal or "ttg")
+        if "meter" in kind.needs and config.meter is None:
+            raise ConfigError(
+                f"{self.config.method} with --signal {kind.name} needs a trained meter: --meter FOLDER (a run of "
+                "deltattg leaves one in its folder, under meter/)"
+            )
+        require_branching(self.probe)
+        per_step = 1 if kind.meter_target == "steps" else self.config.max_response_tokens
+        return kind.make(
+            scorer_settings(
+                config,
+                meter=config.meter,
+                failure_cost=config.failure_cost or float(self.probe.max_steps * per_step),
+                model=self.config.model if "model" in kind.needs else None,
+                guiding=True,
+            )
+        )
+
+    def engine(self, envs: TextVectorEnv, policy: Policy, sampling: SamplingParams) -> RolloutEngine:
+        """Return what plays the episodes of this method."""
+        prompt = self.prompt()
+        if self.method.choice is None:
+            return RolloutEngine(envs, policy, env_id=self.env_id, prompt=prompt, sampling=sampling)
+        return GuidedEngine(
+            envs,
+            policy,
+            self.scorer,
+            env_id=self.env_id,
+            tokenizer=self.probe.tokenizer,
+            candidates=1 if self.method.choice == "first" else self.config.candidates,
+            choice=self.method.choice,
+            prompt=prompt,
+            sampling=sampling,
         )
 
     def close(self) -> None:

@@ -70,7 +70,14 @@ def check(source: DataSource, folder: str | os.PathLike[str] | None = None, *, h
     """
     out = Status(source.name, source.env, source.summary, source.licence, "built-in", bring=source.bring)
     arguments: Mapping[str, Any] = source.arguments
-    if not source.built_in:
+    if source.place:
+        out.folder = str(_named(source.place)(**arguments))
+        out.state = "present" if Path(out.folder).is_dir() else "missing"
+        if out.state == "missing":
+            out.problem = "it is not installed"
+            return out
+        arguments = {**arguments, "data_dir": out.folder}
+    elif not source.built_in:
         place = folder if folder is not None else os.environ.get(source.variable)
         if not place:
             out.state, out.problem = "missing", f"no folder: set {source.variable}, or pass --data-dir"
@@ -82,8 +89,7 @@ def check(source: DataSource, folder: str | os.PathLike[str] | None = None, *, h
             return out
         arguments = {"data_dir": out.folder}
     try:
-        module, _, attribute = source.reader.partition(":")
-        reader = getattr(importlib.import_module(module), attribute)(**arguments)
+        reader = _named(source.reader)(**arguments)
         for split in reader.splits:
             out.splits[split] = SplitStatus(len(reader.ids(split)))
             if hashes:
@@ -91,6 +97,11 @@ def check(source: DataSource, folder: str | os.PathLike[str] | None = None, *, h
     except AgentGymError as error:
         out.state, out.problem = "broken", str(error)
     return out
+
+
+def _named(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def status(folder: str | os.PathLike[str] | None = None, *, hashes: bool = False) -> list[Status]:

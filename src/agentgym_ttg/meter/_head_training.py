@@ -10,7 +10,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from torch.nn import functional as F
 from agentgym_ttg.core.errors import ConfigError
 
 from .config import MeterConfig
-from .head import HeadMeter, collate, length_batches
+from .features import FeatureCache
+from .head import HeadMeter, HeadNetwork, collate, length_batches
 from .labels import Label
 from .metrics import meter_metrics
 from .prompts import Window
@@ -42,6 +43,26 @@ class _Row:
     values: Tensor  # (N,) standard scores of the decisions of the window
     has_values: bool
     can_complete: bool
+    states: Tensor | None = None  # (N, H) of a frozen backbone, standardised
+
+
+class _Heads(nn.Module):
+    """The heads of a network without its backbone; they learn from standardised hidden states."""
+
+    def __init__(self, network: HeadNetwork) -> None:
+        super().__init__()
+        self.value_head = network.value_head
+        self.completion_head = network.completion_head
+
+    def forward(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        return self.value_head(states).squeeze(-1), self.completion_head(states).squeeze(-1)
+
+    def fold(self, mean: Tensor, scale: Tensor) -> None:
+        """Take the standardisation into the weights, so that the heads read plain hidden states."""
+        with torch.no_grad():
+            for head in (self.value_head, self.completion_head):
+                head.weight.div_(scale)
+                head.bias.sub_((head.weight * mean).sum(-1))
 
 
 def train_heads(
@@ -52,8 +73,12 @@ def train_heads(
     *,
     work: Path,
     progress: Progress,
+    features: FeatureCache | None = None,
 ) -> list[dict[str, float]]:
     """Train the meter's network in place and leave it at its best epoch on the validation labels.
+
+    With ``config.train == "heads"`` the backbone stays as it is: its hidden states are read once, into ``features`` (by
+    default a folder in ``work``), and the heads learn from them.
 
     Deterministic from ``config.seed``. The state after each epoch is kept in ``work``, so that a killed training goes
     on from its last finished epoch and comes out the same.
@@ -61,8 +86,13 @@ def train_heads(
     Returns:
         What was measured after each epoch.
     """
-    network = meter.network
+    network: nn.Module = meter.network
     rows, held = (_rows(meter, labels, config.windows_per_epoch) for labels in (train, validation))
+    folding: tuple[Tensor, Tensor] | None = None
+    if config.train == "heads":
+        network = _Heads(meter.network)
+        cache = features if features is not None else FeatureCache(work / "features")
+        rows, held, folding = _with_states(meter, rows, held, cache, progress)
     weights = _class_weights(rows, config.balance)
     drawn = len(_draw(rows, config.windows_per_epoch, np.random.default_rng(0)))
     updates = math.ceil(drawn / config.batch_trajectories)
@@ -91,7 +121,7 @@ def train_heads(
             schedule.step()
             progress("head", epoch * updates + number + 1, total, {"epoch": epoch + 1})
         network.eval()
-        found = _validate(meter, held, validation, weights, config)
+        found = _validate(meter, network, held, validation, weights, config)
         found["epoch"] = epoch + 1
         found["train_value_loss"], found["train_completion_loss"] = (float(x) for x in sums / updates)
         history.append(found)
@@ -105,8 +135,30 @@ def train_heads(
             f"(now {config.learning_rate:g}) or max_grad_norm"
         )
     network.load_state_dict(best["state"])
-    network.eval()
+    if folding is not None:
+        assert isinstance(network, _Heads)
+        network.fold(*folding)
+    meter.network.eval()
     return history
+
+
+def _with_states(
+    meter: HeadMeter, rows: list[_Row], held: list[_Row], cache: FeatureCache, progress: Progress
+) -> tuple[list[_Row], list[_Row], tuple[Tensor, Tensor]]:
+    """Give the rows their hidden states, standardised by those of the training rows; return mean and scale, too."""
+    every = [*rows, *held]
+    found = cache.read(
+        meter.network,
+        [row.window for row in every],
+        device=meter.device,
+        batch_tokens=meter.batch_tokens,
+        progress=lambda done, total: progress("features", done, total, {}),
+    )
+    states = [torch.from_numpy(array).to(meter.device) for array in found]
+    seen = torch.cat(states[: len(rows)])
+    mean, scale = seen.mean(0), seen.std(0, unbiased=False).clamp_min(1e-4)
+    out = [replace(row, states=(state - mean) / scale) for row, state in zip(every, states, strict=True)]
+    return out[: len(rows)], out[len(rows) :], (mean, scale)
 
 
 def _rows(meter: HeadMeter, labels: Sequence[Label], most: int | None) -> list[_Row]:
@@ -178,8 +230,7 @@ def _losses(
     network: nn.Module, rows: Sequence[_Row], weights: tuple[float, float], config: MeterConfig, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Return the sums of value and completion loss over the decisions of some rows."""
-    ids, row_of, positions = collate([row.window for row in rows], device)
-    scores, logits = network(ids, row_of, positions)
+    scores, logits = _ask(network, rows, device)
     counts = torch.tensor([len(row.values) for row in rows], device=device)
     truth = torch.repeat_interleave(torch.tensor([row.can_complete for row in rows], device=device), counts)
     learnt = torch.repeat_interleave(torch.tensor([row.has_values for row in rows], device=device), counts)
@@ -189,6 +240,16 @@ def _losses(
     weight = torch.where(truth, logits.new_tensor(weights[1]), logits.new_tensor(weights[0]))
     completion_loss = F.binary_cross_entropy_with_logits(logits, truth.float(), weight=weight, reduction="sum")
     return value_loss, completion_loss
+
+
+def _ask(network: nn.Module, rows: Sequence[_Row], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return standard scores and log-odds at the decisions of some rows, each ``(N,)``."""
+    states = [row.states for row in rows if row.states is not None]
+    if len(states) == len(rows):
+        scores, logits = network(torch.cat(states))
+    else:
+        scores, logits = network(*collate([row.window for row in rows], device))
+    return scores, logits
 
 
 def _update(
@@ -214,11 +275,16 @@ def _update(
 
 
 def _validate(
-    meter: HeadMeter, rows: Sequence[_Row], labels: Sequence[Label], weights: tuple[float, float], config: MeterConfig
+    meter: HeadMeter,
+    network: nn.Module,
+    rows: Sequence[_Row],
+    labels: Sequence[Label],
+    weights: tuple[float, float],
+    config: MeterConfig,
 ) -> dict[str, float]:
     """Return the validation losses (the epoch is chosen by their weighted sum) and what they mean."""
     shares = {row.trajectory: row.share for row in rows}
-    values, logits = meter.read([label.trajectory for label in labels])
+    values, logits = _read(meter, network, rows, labels)
     sums, counts = np.zeros(2), np.zeros(2)
     for index, label in enumerate(labels):
         share = shares[index]
@@ -242,6 +308,21 @@ def _validate(
         if number is not None:
             found[name] = float(number)
     return found
+
+
+def _read(
+    meter: HeadMeter, network: nn.Module, rows: Sequence[_Row], labels: Sequence[Label]
+) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
+    """Return what :meth:`HeadMeter.read` does, from the kept hidden states where there are any."""
+    if any(row.states is None for row in rows):
+        return meter.read([label.trajectory for label in labels])
+    values, logits = ([np.full(len(label.values), np.nan) for label in labels] for _ in range(2))
+    with torch.inference_mode():
+        for row in rows:
+            z, logit = (out.cpu().double().numpy() for out in _ask(network, [row], meter.device))
+            values[row.trajectory][row.window.steps] = meter.settings.decode_values(z)
+            logits[row.trajectory][row.window.steps] = logit
+    return values, logits
 
 
 def _smooth_l1(error: NDArray[np.float64], beta: float) -> NDArray[np.float64]:

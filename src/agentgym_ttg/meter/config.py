@@ -94,6 +94,9 @@ class MeterConfig(BaseModel):
     layers: int | None = Field(default=None, ge=1)
     """Keep only the first layers of the backbone: a meter that is read at every update should cost little of it. None
     takes half of them (at least 2) for a model below 20M parameters, and all for others."""
+    train: Literal["all", "heads"] = "all"
+    """``heads`` leaves the backbone as it is: its hidden states at the decisions are read once, and only the two heads
+    learn from them. For backbones that are too large to be trained where the meter is made."""
     epochs: int = Field(default=6, ge=1)
     """Passes over the recordings; the best on the validation tasks is kept."""
     windows_per_epoch: int | None = Field(default=1, ge=1)

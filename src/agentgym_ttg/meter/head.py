@@ -19,8 +19,10 @@ from agentgym_ttg.core.errors import ConfigError
 from agentgym_ttg.core.trajectory import Trajectory
 from agentgym_ttg.models.loading import pick_device
 
+from ._branches import can_pack, collate_packs, pack_windows
 from ._torch import load_saved_backbone, load_saved_tokenizer, save_pretrained
 from .base import Estimate
+from .features import FeatureCache
 from .files import open_meter, saved_meter
 from .labels import Target
 from .prompts import HistoryEncoder, Style, Window, make_encoder
@@ -97,7 +99,7 @@ class HeadNetwork(nn.Module):
             nn.init.zeros_(head.weight)
             nn.init.zeros_(head.bias)
 
-    def forward(self, ids: Tensor, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, ids: Tensor, rows: Tensor, positions: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
         """Read decisions.
 
         Sequences are padded on the right and the model is causal, so no padding is ever before what is read, and no
@@ -107,13 +109,21 @@ class HeadNetwork(nn.Module):
             ids: Token ids, ``(B, L)``.
             rows: Sequence of each decision, ``(N,)``.
             positions: Length of its history in that sequence, ``(N,)``.
+            **options: Further arguments of the backbone (``attention_mask``, ``position_ids``).
 
         Returns:
             Standard scores of the value and log-odds of completion, each ``(N,)``, float32.
         """
-        hidden = self.backbone(input_ids=ids, use_cache=False).last_hidden_state
-        read = hidden[rows, positions - 1].float()
-        return self.value_head(read).squeeze(-1), self.completion_head(read).squeeze(-1)
+        return self.heads(self.states(ids, rows, positions, **options))
+
+    def states(self, ids: Tensor, rows: Tensor, positions: Tensor, **options: Any) -> Tensor:
+        """Return the backbone's last hidden states at the decisions, ``(N, H)``, float32; see :meth:`forward`."""
+        hidden = self.backbone(input_ids=ids, use_cache=False, **options).last_hidden_state
+        return hidden[rows, positions - 1].float()  # type: ignore[no-any-return]
+
+    def heads(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the heads say of hidden states ``(N, H)``."""
+        return self.value_head(states).squeeze(-1), self.completion_head(states).squeeze(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +172,27 @@ class HeadMeter:
         """Return one estimate for each decision history of each trajectory; see :class:`ProgressMeter`."""
         return self.estimates(*self.read(trajectories))
 
-    def read(self, trajectories: Sequence[Trajectory]) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
-        """Return values in target units and log-odds of completion, each one array ``(T_i,)`` a trajectory."""
+    def read(
+        self, trajectories: Sequence[Trajectory], features: FeatureCache | None = None
+    ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
+        """Return values in target units and log-odds of completion, each one array ``(T_i,)`` a trajectory.
+
+        Args:
+            trajectories: What to read.
+            features: Where the backbone's hidden states are kept; None reads with the backbone.
+        """
         readings = self.readings(trajectories)
         values = [np.full(len(trajectory), np.nan) for trajectory in trajectories]
         logits = [np.full(len(trajectory), np.nan) for trajectory in trajectories]
+        if features is not None:
+            windows = [reading.window for reading in readings]
+            states = features.read(self.network, windows, device=self.device, batch_tokens=self.batch_tokens)
+            with torch.inference_mode():
+                for reading, state in zip(readings, states, strict=True):
+                    z, logit = (out.cpu().double().numpy() for out in self.network.heads(self._tensor(state)))
+                    values[reading.trajectory][reading.window.steps] = self.settings.decode_values(z)
+                    logits[reading.trajectory][reading.window.steps] = logit
+            return values, logits
         with torch.inference_mode():
             for batch in length_batches([len(r.window.ids) for r in readings], self.batch_tokens):
                 chosen = [readings[i] for i in batch]
@@ -181,6 +207,39 @@ class HeadMeter:
                     logits[reading.trajectory][steps] = logit[part]
                     offset += len(steps)
         return values, logits
+
+    def _tensor(self, array: NDArray[np.float32]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+    def score_branches(self, trajectories: Sequence[Trajectory]) -> list[list[Estimate]]:
+        """Return what :meth:`score` does; what neighbouring trajectories have in common is read once.
+
+        For the branches of an episode, which differ in the last step only. Models whose attention takes no mask
+        (sliding windows, recurrent states) read each branch whole.
+        """
+        if not can_pack(self.network.backbone):
+            return self.score(trajectories)
+        readings = self.readings(trajectories)
+        packs = pack_windows([reading.window for reading in readings], self.batch_tokens)
+        values = [np.full(len(trajectory), np.nan) for trajectory in trajectories]
+        logits = [np.full(len(trajectory), np.nan) for trajectory in trajectories]
+        with torch.inference_mode():
+            for batch in length_batches([pack.length for pack in packs], self.batch_tokens):
+                chosen = [packs[i] for i in batch]
+                ids, places, sees, rows, ends = collate_packs(chosen, self.device)
+                z, logit = (
+                    out.cpu().double().numpy()
+                    for out in self.network(ids, rows, ends, attention_mask=sees, position_ids=places)
+                )
+                self.tokens_scored += sum(pack.length for pack in chosen)
+                offset = 0
+                for reading in (readings[member] for pack in chosen for member in pack.members):
+                    steps = reading.window.steps
+                    part = slice(offset, offset + len(steps))
+                    values[reading.trajectory][steps] = self.settings.decode_values(z[part])
+                    logits[reading.trajectory][steps] = logit[part]
+                    offset += len(steps)
+        return self.estimates(values, logits)
 
     def readings(self, trajectories: Sequence[Trajectory]) -> list[Reading]:
         """Return the windows of the trajectories."""

@@ -25,7 +25,10 @@ from .references import References
 if TYPE_CHECKING:
     from agentgym_ttg.models import LoadedModel
 
-__all__ = ["MeterReport", "Progress", "train_meter"]
+    from .features import FeatureCache
+    from .head import HeadMeter
+
+__all__ = ["MeterReport", "Progress", "default_backbone", "fit_head_meter", "train_meter"]
 
 #: Called with the stage, how much of it is done, how much there is, and what was measured.
 Progress = Callable[[str, int, int, dict[str, float]], None]
@@ -94,7 +97,7 @@ def train_meter(
         )
     out = Path(out_dir)
     work = _work_folder(out, usable, config)
-    backbone = config.backbone or _default_backbone()
+    backbone = config.backbone or default_backbone()
     base = _load_base(backbone, config)
     layers = int(getattr(base.model.config.get_text_config(), "num_hidden_layers", 1))
     config = config.filled(sum(p.numel() for p in base.model.parameters()), layers)
@@ -141,6 +144,50 @@ def _train_head(
     work: Path,
     progress: Progress,
 ) -> tuple[Any, list[dict[str, float]]]:
+    return fit_head_meter(
+        base,
+        labels["train"],
+        labels["validation"],
+        config,
+        work=work,
+        references=references,
+        note=note,
+        progress=progress,
+    )
+
+
+def fit_head_meter(
+    base: LoadedModel,
+    train: Sequence[Label],
+    validation: Sequence[Label],
+    config: MeterConfig,
+    *,
+    work: Path,
+    references: References | None = None,
+    note: dict[str, Any] | None = None,
+    features: FeatureCache | None = None,
+    progress: Progress | None = None,
+) -> tuple[HeadMeter, list[dict[str, float]]]:
+    """Train a head meter on labels that are there; :func:`train_meter` makes them from recordings.
+
+    Args:
+        base: The backbone; it is trained (unless ``config.train`` is ``heads``) and shortened in place.
+        train: What it learns from.
+        validation: What chooses the epoch.
+        config: Settings, with nothing left open (:meth:`MeterConfig.filled`).
+        work: Folder for the state of the training.
+        references: What the meter carries as its references.
+        note: How it was made, for the record.
+        features: Where a frozen backbone's hidden states are kept; None keeps them in ``work``.
+        progress: Told of every update.
+
+    Returns:
+        The meter, at its best epoch on ``validation``, and what was measured after each epoch.
+
+    Raises:
+        ConfigError: If the backbone cannot be shortened, or the training diverges.
+        DataError: If no label has values to learn.
+    """
     import torch
 
     from ._head_training import train_heads
@@ -159,16 +206,19 @@ def _train_head(
         context_length=config.context_length,
         threshold=config.threshold,
         references=references,
-        training=note,
+        training=note or {},
     )
-    values = np.concatenate([label.values for label in labels["train"] if label.has_values])
+    learnt = [label.values for label in train if label.has_values]
+    if not learnt:
+        raise DataError("expected training labels with values to learn, got none")
+    values = np.concatenate(learnt)
     raw = np.log1p(values) if settings.transform == "log1p" else values
     settings = settings.model_copy(
         update={"value_mean": float(raw.mean()), "value_std": float(raw.std()) or 1.0},
     )
     network = HeadNetwork(model, int(model.config.get_text_config().hidden_size))
     meter = HeadMeter(network, base.tokenizer, settings, batch_tokens=config.batch_tokens, device=config.device)
-    epochs = train_heads(meter, labels["train"], labels["validation"], config, work=work, progress=progress)
+    epochs = train_heads(meter, train, validation, config, work=work, progress=progress or _silent, features=features)
     return meter, epochs
 
 
@@ -230,7 +280,7 @@ def _load_base(backbone: str, config: MeterConfig) -> LoadedModel:
     return load_base(backbone, dtype=config.dtype, device=config.device)
 
 
-def _default_backbone() -> str:
+def default_backbone() -> str:
     """Return the shipped warm start."""
     from agentgym_ttg.models.loading import ASSETS
 

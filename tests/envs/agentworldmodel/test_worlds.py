@@ -45,7 +45,8 @@ def test_verifiers_accept_the_solution_and_refuse_the_rest(name):
     world = load_worlds()[name]
     server = launcher().world(world.name, world.code, initial_database(world), LIMITS, 120)
     assert len(server.tools) >= 8
-    for task in world.tasks[3::14]:
+    templates = {tuple(call.name for call in task.solution): task for task in world.tasks}
+    for task in templates.values():
         assert verdict(world, task, task.solution, task.answer) == "complete", task.instruction
         assert verdict(world, task, (), "") == "others", task.instruction
         for calls, answer in task.near_misses:

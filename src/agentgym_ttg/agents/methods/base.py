@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
 
 from agentgym_ttg.core.actions import ActionFormat, PlainFormat
 from agentgym_ttg.core.errors import ConfigError
 from agentgym_ttg.core.trajectory import TrajectoryGroup
 from agentgym_ttg.credit import AdvantageEstimator
 from agentgym_ttg.meter.base import ProgressMeter
+from agentgym_ttg.scorers import scorer_kind
 
 from ..config import TrainConfig
 from ..policies.base import Policy
@@ -60,6 +61,8 @@ class Method:
         needs_meter: Whether the estimator asks a progress meter; a run trains one where none is given.
         meter_target: What that meter predicts.
         meter_trained: Whether that meter is trained; False asks an untrained one, whatever meter is given.
+        takes_signal: Whether ``signal`` of the settings can take the place of the meter's tokens to go.
+        choice: How one of several candidates is picked at each step; None plays what the policy says.
         keep: Which groups of an update are trained on (dynamic sampling replaces the others); None keeps all.
         env_kwargs: Arguments that the environment must be made with.
         action_formats: Preferred action formats; the first that the environment takes. Empty: the environment's own.
@@ -78,6 +81,8 @@ class Method:
     needs_meter: bool = False
     meter_target: MeterTarget = "tokens"
     meter_trained: bool = True
+    takes_signal: bool = False
+    choice: Literal["scorer", "random", "first"] | None = None
     keep: Callable[[TrajectoryGroup], bool] | None = None
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     action_formats: tuple[str, ...] = ()
@@ -90,6 +95,22 @@ class Method:
         if (self.policy if self.kind == "evaluate" else self.estimator) is None:
             missing = "policy" if self.kind == "evaluate" else "estimator"
             raise ConfigError(f"method {self.name!r} is of kind {self.kind!r} and needs a {missing}")
+
+    def with_signal(self, config: TrainConfig) -> Method:
+        """Return the method as it is with ``signal`` of the settings: another meter, or none at all.
+
+        Raises:
+            ConfigError: If there is no such step scorer, or the method has a signal of its own.
+        """
+        if config.signal is None or not self.needs_meter:
+            return self
+        if not self.takes_signal:
+            raise ConfigError(
+                f"method {self.name!r} has a signal of its own; --signal {config.signal} goes with deltattg"
+            )
+        kind = scorer_kind(config.signal)
+        target = cast(MeterTarget, kind.meter_target or self.meter_target)
+        return replace(self, needs_meter=kind.asks_meter, meter_target=target)
 
     def make_policy(self, settings: PolicySettings) -> Policy:
         """Build the policy.

@@ -48,6 +48,7 @@ def deltattg_variant(
         needs_meter=True,
         meter_target=target,
         meter_trained=trained,
+        takes_signal=signal == "ttg" and target == "tokens" and trained,
     )
 
 

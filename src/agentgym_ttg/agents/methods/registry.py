@@ -19,6 +19,7 @@ from .deltattg import DELTATTG
 from .deltattg_variants import DELTATTG_VARIANTS
 from .gigpo import GIGPO_METHOD
 from .grpo import GRPO_METHOD
+from .guided import GUIDED, NATURAL, RANDOM_OF_N
 from .hgpo import HGPO_METHOD
 from .react import REACT
 from .scripted import EXPERT, NOISY_EXPERT, RANDOM
@@ -81,6 +82,7 @@ class MethodRegistry(Mapping[str, Method]):
 METHODS = MethodRegistry(
     (
         *(RANDOM, EXPERT, NOISY_EXPERT, REACT),
+        *(GUIDED, RANDOM_OF_N, NATURAL),
         *(GRPO_METHOD, DAPO_METHOD, GIGPO_METHOD, HGPO_METHOD),
         *(DELTATTG, *DELTATTG_VARIANTS),
     )

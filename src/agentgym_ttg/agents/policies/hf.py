@@ -143,6 +143,15 @@ class HFPolicy:
             self._chats.pop(episode_id, None)
         self.decoder.release(episode_ids)
 
+    def follow(self, leader: str, followers: Iterable[str]) -> None:
+        """Let other episodes go on from what one was asked and said: of several candidates, one was executed.
+
+        The ids stay those that were sampled; where a follower's cache departs, it is read again.
+        """
+        chat = self._chats.get(leader)
+        if chat is not None:
+            self._chats.update(dict.fromkeys(followers, chat))
+
     def _prompt(self, request: GenerationRequest) -> list[int]:
         if not request.messages:
             raise ConfigError(f"expected a prompt of at least one message for episode {request.episode_id!r}")

@@ -225,7 +225,7 @@ def load_runs(paths: Iterable[str | Path]) -> list[RunData]:
         ConfigError: If a path is neither.
     """
     out: list[RunData] = []
-    for path in map(lambda one: Path(one).expanduser(), paths):
+    for path in (Path(one).expanduser() for one in paths):
         plan = path / COMPARISON_FILE
         if not plan.is_file():
             out.append(load_run_data(path))

@@ -9,7 +9,7 @@ A folder of ``worlds/`` holds
 
     - instruction: Lend {book} to {member}.
       query: SELECT b.id AS book, m.id AS member FROM book b, member m WHERE b.holder = ''
-      take: 12                                  # instances; the query's rows, spread evenly
+      take: 60                                  # instances; the query's rows, spread evenly; default 60
       calls:                                    # the reference solution
         - [lend, {book: "{book}", member: "{member}"}]
       effect: UPDATE book SET holder = '{member}' WHERE id = '{book}'
@@ -41,6 +41,8 @@ __all__ = ["WORLDS", "author_records", "builtin_names"]
 WORLDS = Path(__file__).parent / "worlds"
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: Tasks made of a template at most, where it does not say.
+_TAKE = 60
 _FIELDS = {"instruction", "query", "take", "calls", "effect", "answer", "near_misses", "ignore"}
 _VERIFIER = """\
 def verify_task_completion(initial_db_path, final_db_path, final_answer=None):
@@ -152,7 +154,7 @@ def _instances(template: dict[str, Any], connection: sqlite3.Connection) -> Iter
     rows = [dict(row) for row in connection.execute(template.get("query", "SELECT 1"))]
     if not rows:
         raise ValueError(f"the query of {template['instruction']!r} gives no row")
-    take = min(int(template.get("take", 12)), len(rows))
+    take = min(int(template.get("take", _TAKE)), len(rows))
     for number in range(take):
         values = rows[number * len(rows) // take]
         answer = str(template.get("answer", "")).format(**values)

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import warnings
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, get_args
 from zlib import crc32
@@ -21,7 +20,7 @@ from agentgym_ttg.core.tool_calls import ToolCallError
 from agentgym_ttg.envs.base import MultiTurnEnv, StepResult
 from agentgym_ttg.envs.tasks import Task, TaskSet
 
-from .loading import initial_database, load_worlds
+from .loading import DATA_VARIABLE, SPLITS, initial_database, load_worlds, task_ids, worlds_hash
 from .records import World, WorldTask
 from .sandbox.client import EpisodeProcess, Transport, launcher, require_packages
 from .sandbox.guard import Limits
@@ -58,7 +57,8 @@ class AgentWorldModelEnv(MultiTurnEnv):
 
     Args:
         split: ``train`` or ``test``.
-        data_dir: Folder or hub id of published ``gen_*.jsonl``; None for the built-in worlds.
+        data_dir: Folder or hub id of published ``gen_*.jsonl``; None for ``$AGENTWORLDMODEL_DATA``, and
+            where that is not set, for the built-in worlds.
         worlds: Names of the worlds to play; None for all.
         screened: Whether to leave out tasks that ``screen`` marked.
         call_timeout: Seconds for one tool call or verdict.
@@ -73,7 +73,7 @@ class AgentWorldModelEnv(MultiTurnEnv):
             asked for (extra ``mcp``).
     """
 
-    splits: ClassVar[tuple[str, ...]] = ("train", "test")
+    splits: ClassVar[tuple[str, ...]] = SPLITS
     action_formats: ClassVar[tuple[str, ...]] = ("tools",)
     default_max_steps: ClassVar[int] = 12
 
@@ -89,6 +89,7 @@ class AgentWorldModelEnv(MultiTurnEnv):
         transport: Transport = "in-process",
         **kwargs: Any,
     ) -> None:
+        data_dir = data_dir if data_dir is not None else os.environ.get(DATA_VARIABLE) or None
         if data_dir is not None and kwargs.get("max_steps") is None:
             kwargs["max_steps"] = 30  # the published protocol; the built-in worlds are smaller
         super().__init__(split=split, **kwargs)
@@ -123,17 +124,9 @@ class AgentWorldModelEnv(MultiTurnEnv):
         return marked
 
     def _tasks(self, split: str) -> TaskSet:
-        ids = [
-            task_id
-            for world in self.worlds.values()
-            for task in world.tasks
-            if (task_id := f"{world.name}/{task.index:04d}") not in self._left_out
-            and task.verifier
-            and (_digest(task_id) % 4 == 0) == (split == "test")
-        ]
+        ids = [task_id for task_id in task_ids(self.worlds, split) if task_id not in self._left_out]
         source = "built-in worlds" if self.data_dir is None else f"AgentWorldModel {Path(self.data_dir).name}"
-        digest = blake2b("".join(world.content_hash for world in self.worlds.values()).encode(), digest_size=16)
-        return TaskSet(split, sorted(ids), source=source, content_hash=digest.hexdigest())
+        return TaskSet(split, ids, source=source, content_hash=worlds_hash(self.worlds))
 
     def _begin(self, task: Task) -> str:
         name, _, index = task.id.rpartition("/")
@@ -268,7 +261,3 @@ class AgentWorldModelEnv(MultiTurnEnv):
         """Leave no process behind when it was never closed."""
         if getattr(self, "_episode", None) is not None:
             self._close()
-
-
-def _digest(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big")

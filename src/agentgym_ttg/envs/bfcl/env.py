@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, ClassVar
 from zlib import crc32
 
@@ -19,9 +18,10 @@ from agentgym_ttg.envs.base import MultiTurnEnv, StepResult
 from agentgym_ttg.envs.tasks import Task, TaskSet
 
 from .calls import call_string, parse_call, tool_name, tool_schema
+from .data import categories_of, tasks_hash
 from .execution import UNDEFINED_CALL, Execution, refusal
 from .literals import ground_truth_calls
-from .package import MULTI_TURN, SINGLE_TURN, Package, load_package
+from .package import MULTI_TURN, Package, load_package
 from .scores import aggregate_scores, scores_by_category
 
 __all__ = ["BFCLEnv"]
@@ -83,7 +83,7 @@ class BFCLEnv(MultiTurnEnv):
         **kwargs: Any,
     ) -> None:
         super().__init__(split=split, **kwargs)
-        known = (*SINGLE_TURN, *MULTI_TURN) if version == "v3" else MULTI_TURN
+        known = categories_of(version)
         if unknown := [name for name in categories or () if name not in known]:
             raise ConfigError(f"unknown BFCL {version} category {unknown[0]!r}; expected one of {', '.join(known)}")
         self.version = version
@@ -100,13 +100,10 @@ class BFCLEnv(MultiTurnEnv):
         self._owed: list[list[ToolCall]] = []
 
     def _tasks(self, split: str) -> TaskSet:
-        digest = blake2b(f"BFCL {self.version}".encode(), digest_size=16)
-        ids: list[str] = []
-        for name in self.categories:
-            for entry_id, entry in _category(self.version, name)[0].items():
-                ids.append(entry_id)
-                digest.update(f"{entry_id}{entry['question']}".encode(errors="surrogatepass"))
-        return TaskSet(split, sorted(ids), source=f"BFCL {self.version}", content_hash=digest.hexdigest())
+        entries = [entry for name in self.categories for entry in _category(self.version, name)[0].values()]
+        ids = sorted(entry["id"] for entry in entries)
+        digest = tasks_hash(self.version, entries)
+        return TaskSet(split, ids, source=f"BFCL {self.version}", content_hash=digest)
 
     # Episodes -----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from agentgym_ttg.core.cache import cache_dir
 from agentgym_ttg.core.errors import ConfigError, DataError, MissingDependencyError
 from agentgym_ttg.data.bfcl_install import bfcl_folder
 
-__all__ = ["MULTI_TURN", "SINGLE_TURN", "Package", "load_package"]
+__all__ = ["MULTI_TURN", "SINGLE_TURN", "Package", "data_file", "json_lines", "load_package"]
 
 MULTI_TURN = tuple(f"multi_turn_{kind}" for kind in ("base", "miss_func", "miss_param", "long_context"))
 SINGLE_TURN = (
@@ -47,6 +47,7 @@ class Package:
 
     def __init__(self, version: str, folder: Path) -> None:
         self.version = version
+        self.folder = folder
         self.data = folder / "bfcl_eval" / "data"
         self.multi_turn_utils: Any = importlib.import_module("bfcl_eval.eval_checker.multi_turn_eval.multi_turn_utils")
         checker: Any = importlib.import_module("bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker")
@@ -62,20 +63,30 @@ class Package:
         Raises:
             DataError: If its file is not there or not readable.
         """
-        return _json_lines(self.data / f"BFCL_{self.version}_{category}.json")
+        return json_lines(data_file(self.folder, self.version, category))
 
     def answers(self, category: str) -> dict[str, Any]:
         """Return the ground truth of a category by task id; empty where it has none."""
         path = self.data / "possible_answer" / f"BFCL_{self.version}_{category}.json"
-        return {line["id"]: line["ground_truth"] for line in _json_lines(path)} if path.exists() else {}
+        return {line["id"]: line["ground_truth"] for line in json_lines(path)} if path.exists() else {}
 
     @functools.lru_cache(maxsize=16)  # noqa: B019 - there is one package in a process, and it stays
     def functions(self, class_name: str) -> list[dict[str, Any]]:
         """Return the documented functions of an executable class; not to be changed."""
-        return _json_lines(self.data / "multi_turn_func_doc" / f"{_DOCS[class_name]}.json")
+        return json_lines(self.data / "multi_turn_func_doc" / f"{_DOCS[class_name]}.json")
 
 
-def _json_lines(path: Path) -> list[dict[str, Any]]:
+def data_file(folder: Path, version: str, category: str) -> Path:
+    """Return the file of a category's tasks in a folder that ``data install bfcl`` made."""
+    return folder / "bfcl_eval" / "data" / f"BFCL_{version}_{category}.json"
+
+
+def json_lines(path: Path) -> list[dict[str, Any]]:
+    """Read a file of one JSON object a line.
+
+    Raises:
+        DataError: If it is not there or not readable.
+    """
     try:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
     except (OSError, ValueError) as error:

@@ -1,0 +1,1 @@
+"""Is a step scorer right about steps? Four evaluations: quality, attribution, uncertainty, best of N."""

@@ -1,0 +1,8 @@
+"""``python -m agentgym_ttg.benchmarks.steps``."""
+
+import sys
+
+from .command import main
+
+if __name__ == "__main__":
+    sys.exit(main())
