@@ -224,6 +224,7 @@ class _Shared:
         method = get_method(run.method)
         if method.kind != "train":
             return Job(path, values)
+        method = method.with_signal(run.train)
         warm = self._warm_start(run, method)
         needs = [warm] if warm else []
         if method.needs_meter and method.meter_trained and run.train.meter is None:
