@@ -19,7 +19,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "collect": ("agentgym_ttg.benchmarks.collect", "record trajectories of several policies"),
     "meter": ("agentgym_ttg.meter.cli", "train, evaluate and ask progress meters"),
     "steps": ("agentgym_ttg.benchmarks.steps", "judge step scorers"),
-    "report": ("agentgym_ttg.benchmarks.report", "an HTML report of a run folder"),
+    "report": ("agentgym_ttg.benchmarks.report", "an HTML report of a run, or of several beside each other"),
     "speed": ("agentgym_ttg.benchmarks.speed", "speed benchmarks, side by side in one run"),
     "data": ("agentgym_ttg.data.__main__", "which data there are, where, and what is missing"),
 }

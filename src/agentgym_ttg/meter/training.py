@@ -51,6 +51,8 @@ class MeterReport(BaseModel):
     """Decision histories by split."""
     policies: dict[str, int]
     """Recordings by policy."""
+    envs: dict[str, int] = {}
+    """Recordings by environment; empty in reports of older meters."""
     epochs: list[dict[str, float]]
     """What was measured while training."""
     test: MeterEvaluation
@@ -125,6 +127,7 @@ def train_meter(
         trajectories={split: len(part) for split, part in parts.items()},
         histories={split: sum(len(t) for t in part) for split, part in parts.items()},
         policies=dict(sorted(Tally(t.policy for t in usable).items())),
+        envs=dict(sorted(Tally(t.env_id for t in usable).items())),
         epochs=epochs,
         test=evaluation,
         seconds=time.perf_counter() - started,

@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -62,29 +62,36 @@ class MethodSummary:
     Attributes:
         label: Its name in tables.
         method: The method.
+        kind: ``train`` or ``evaluate`` (played as it is).
         seeds: Of the complete runs, in order.
+        by_seed: Success rate of the trained policy on the evaluation split, by seed.
         final: Success rate of the trained policy on the evaluation split.
         difference: Of ``final`` from the reference's; None for the reference.
         splits: Success rate by split.
         task_types: Success rate on the evaluation split by task type.
         scores: The benchmark's official numbers.
         before: Success rate before the first update.
+        gain: Success rate of the last evaluation during training less that of the first, paired by seed.
         mean_success: Mean success over the evaluations during training: how early it learned.
         reaches: What it took to reach each level of :data:`LEVELS`, by level and axis.
-        reference_level: What it took to reach the reference's mean at its end, in the unit of each axis.
+        reference_level: What it took to reach the reference's level, in the unit of each axis. That level is the mean
+            over its seeds of the last evaluation during training, so the same tasks make the level and the curves.
         reference_share: The same in updates and tokens, as a share of what the reference took in all.
         cost: What it cost.
     """
 
     label: str
     method: str
+    kind: Literal["train", "evaluate"]
     seeds: tuple[int, ...]
+    by_seed: dict[int, float]
     final: Interval
     difference: PairedDifference | None
     splits: dict[str, Interval]
     task_types: dict[str, Interval]
     scores: dict[str, Interval]
     before: Interval
+    gain: Interval
     mean_success: Interval
     reaches: dict[float, dict[str, Reach]]
     reference_level: dict[str, Reach]
@@ -170,6 +177,8 @@ def _summary(
     seed: int,
 ) -> MethodSummary:
     curves: dict[Hashable, Curve] = {run.seed: run.curve() for run in runs if run.evaluations and run.metrics}
+    ends = {s: float(curve.values[-1]) for s, curve in curves.items() if len(curve.values)}
+    starts = {s: float(curve.values[0]) for s, curve in curves.items() if len(curve.values)}
     difference = None
     if base and label != base[0].label:
         difference = paired_difference(
@@ -178,19 +187,22 @@ def _summary(
             rng=np.random.default_rng(seed),  # the same for each, so that adding a method changes no other's interval
             resamples=resamples,
         )
-    level = mean_interval([run.final_success for run in base]).mean
+    level = mean_interval([_end(run) for run in base]).mean
     whole = {axis: _lengths(base, axis) for axis in ("updates", "generated", "trained")}
     known = math.isfinite(level)
     return MethodSummary(
         label=label,
         method=runs[0].method,
+        kind=runs[0].kind,
+        by_seed={run.seed: run.final_success for run in runs},
         seeds=tuple(run.seed for run in runs),
         final=mean_interval([run.final_success for run in runs]),
         difference=difference,
         splits=_by_name(runs, lambda run: {name: split.success for name, split in run.splits.items()}),
         task_types=_by_name(runs, lambda run: _of_eval_split(run, "task_types")),
         scores=_by_name(runs, lambda run: _of_eval_split(run, "scores")),
-        before=mean_interval([float(curve.values[0]) for curve in curves.values() if len(curve.values)]),
+        before=mean_interval(list(starts.values())),
+        gain=mean_interval([ends[s] - starts[s] for s in ends]),
         mean_success=mean_interval([float(curve.values.mean()) for curve in curves.values() if len(curve.values)]),
         reaches={point: {axis: reach(curves, point, axis=axis) for axis in whole} for point in levels},
         reference_level={axis: reach(curves, level, axis=axis) for axis in whole} if known else {},
@@ -199,6 +211,12 @@ def _summary(
         ),
         cost=_cost(runs, base),
     )
+
+
+def _end(run: RunData) -> float:
+    """Return the success rate that a run's learning curve ends with, or that it had at all without a curve."""
+    values = run.curve().values
+    return float(values[-1]) if len(values) else run.final_success
 
 
 def _lengths(base: Sequence[RunData], axis: str) -> dict[Hashable, float]:

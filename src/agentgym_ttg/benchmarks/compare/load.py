@@ -1,7 +1,8 @@
 """Reading run folders, finished or not, and whole comparisons, into plain dataclasses.
 
 ``load_runs`` takes any mix of run folders and comparison folders (those with a ``compare.json``); what comes out is one
-flat list of :class:`RunData`, whose ``env``, ``label`` and ``seed`` say which cell of a table a run belongs to.
+flat list of :class:`RunData`, whose ``env``, ``label`` and ``seed`` say which cell of a table a run belongs to. Runs of
+a comparison that have not begun are in it too, as incomplete ones: what is missing has to be told.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from agentgym_ttg.core.errors import ConfigError
 
+from .settings import name_apart
 from .statistics import Curve
 
 __all__ = [
@@ -127,6 +129,8 @@ class RunData:
         eval_split: The split of the evaluations during training.
         account: What it cost.
         meter: The meter's report (``MeterReport`` as JSON), also where it was shared; None without one.
+        meter_source: Where the meter learned, ``env`` and ``env_kwargs``; None without a meter, or if it is not known.
+        failure_cost: The failure cost C that the run used, in the meter's unit; None without a meter.
     """
 
     path: Path
@@ -144,6 +148,16 @@ class RunData:
     eval_split: str
     account: ComputeAccount
     meter: dict[str, Any] | None = None
+    meter_source: dict[str, Any] | None = None
+    failure_cost: float | None = None
+
+    @property
+    def meter_elsewhere(self) -> bool:
+        """Whether the meter learned on another environment, or on the same with other arguments."""
+        if self.meter_source is None:
+            return False
+        here = {"env": self.env, "env_kwargs": self.config.get("env_kwargs") or {}}
+        return any(value != here[name] for name, value in self.meter_source.items())
 
     @property
     def final_success(self) -> float:
@@ -199,6 +213,8 @@ def load_run_data(path: str | Path, *, label: str | None = None) -> RunData:
     trains = bool(metrics or evaluations) or "training" in results or (folder / "stages.json").exists()
     method = str(config.get("method", "?"))
     eval_split = str((config.get("eval_split") if trains else config.get("split")) or results.get("split") or "")
+    place = _meter_folder(folder, config) if not metrics or "meter_tokens" in metrics[-1] else None
+    meter = _object(place / "report.json") or None if place is not None else None
     return RunData(
         path=folder,
         env=str(results.get("env") or config.get("env") or "?"),
@@ -213,29 +229,60 @@ def load_run_data(path: str | Path, *, label: str | None = None) -> RunData:
         metrics=metrics,
         splits=_splits(results),
         eval_split=eval_split,
-        account=_account(folder, config, results, metrics, evaluations),
-        meter=_meter_report(folder, config),
+        account=_account(folder, place, results, metrics, evaluations),
+        meter=meter,
+        meter_source=_meter_source(place, meter),
+        failure_cost=results.get("training", {}).get("failure_cost"),
     )
 
 
 def load_runs(paths: Iterable[str | Path]) -> list[RunData]:
-    """Read run folders and comparison folders; runs of a comparison that have not begun are passed over.
+    """Read run folders and comparison folders.
+
+    A run of a comparison is called as its ``compare.json`` says; runs given by themselves are called by their method
+    and the settings that they do not share. A folder that is named twice is read once.
 
     Raises:
-        ConfigError: If a path is neither.
+        ConfigError: If a path is neither, or two runs are the same method with the same settings and seed.
     """
     out: list[RunData] = []
+    single: dict[Path, RunData] = {}
     for path in (Path(one).expanduser() for one in paths):
         plan = path / COMPARISON_FILE
-        if not plan.is_file():
-            out.append(load_run_data(path))
-            continue
-        jobs = _object(plan).get("jobs", [])
-        for job in jobs:
-            folder = path / str(job["path"])
-            if (folder / "config.json").is_file():
-                out.append(load_run_data(folder, label=str(job["label"])))
-    return out
+        if plan.is_file():
+            out += [_planned(path, job) for job in _object(plan).get("jobs", [])]
+        elif path.resolve() not in single:
+            single[path.resolve()] = load_run_data(path)
+    name_apart(list(single.values()))
+    cells: dict[tuple[str, str, int], RunData] = {}
+    for run in (*out, *single.values()):
+        twin = cells.setdefault((run.env, run.label, run.seed), run)
+        if twin is not run and twin.path.resolve() != run.path.resolve():
+            raise ConfigError(f"{twin.path} and {run.path} are both {run.label} on {run.env} with seed {run.seed}")
+    return list(cells.values())
+
+
+def _planned(folder: Path, job: Mapping[str, Any]) -> RunData:
+    path = folder / str(job["path"])
+    if (path / "config.json").is_file():
+        return load_run_data(path, label=str(job["label"]))
+    env, method, seed = str(job.get("env", "?")), str(job.get("method", "?")), int(job.get("seed", 0))
+    return RunData(
+        path=path,
+        env=env,
+        label=str(job["label"]),
+        method=method,
+        seed=seed,
+        kind="train",
+        complete=False,
+        updates=0,
+        config={"env": env, "method": method, "seed": seed},
+        evaluations=[],
+        metrics=[],
+        splits={},
+        eval_split="",
+        account=ComputeAccount(),
+    )
 
 
 def _splits(results: Mapping[str, Any]) -> dict[str, SplitResult]:
@@ -259,7 +306,7 @@ def _splits(results: Mapping[str, Any]) -> dict[str, SplitResult]:
 
 def _account(
     folder: Path,
-    config: Mapping[str, Any],
+    meter: Path | None,
     results: Mapping[str, Any],
     metrics: list[dict[str, Any]],
     evaluations: list[dict[str, Any]],
@@ -270,8 +317,8 @@ def _account(
         seconds[name] = math.fsum(float(row.get(f"seconds_{key}") or 0.0) for row in metrics)
     seconds["evaluation"] = math.fsum(float(row.get("seconds") or 0.0) for row in evaluations)
     made = seconds
-    if not any(name in seconds for name in PREPARATION) and config.get("meter"):
-        made = _stage_seconds(Path(str(config["meter"])).parent)
+    if not any(name in seconds for name in PREPARATION) and meter is not None:
+        made = _stage_seconds(meter.parent)
     last: Mapping[str, Any] = metrics[-1] if metrics else {}
     memory = results.get("peak_memory", {})
     return ComputeAccount(
@@ -290,12 +337,24 @@ def _stage_seconds(folder: Path) -> dict[str, float]:
     return {name: float(stage.get("seconds", 0.0)) for name, stage in stages.items() if isinstance(stage, dict)}
 
 
-def _meter_report(folder: Path, config: Mapping[str, Any]) -> dict[str, Any] | None:
-    given = config.get("meter")
-    for place in (folder / "meter", *([Path(str(given))] if given else [])):
-        if found := _object(place / "report.json"):
-            return found
-    return None
+def _meter_folder(folder: Path, config: Mapping[str, Any]) -> Path | None:
+    """Return where the run's meter lies: in the run, where ``--meter`` said, or where a moved comparison has it now."""
+    places = [folder / "meter"]
+    if given := config.get("meter"):
+        path = Path(str(given))
+        places += [path, *(above / "shared" / path.parent.name / path.name for above in folder.absolute().parents[:4])]
+    return next((place for place in places if (place / "report.json").is_file()), None)
+
+
+def _meter_source(place: Path | None, report: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the environment that a meter learned on: of the run that made it, or of its recordings."""
+    if place is None:
+        return None
+    maker = _object(place.parent / "config.json")
+    if "env" in maker and "method" in maker:
+        return {"env": str(maker["env"]), "env_kwargs": maker.get("env_kwargs") or {}}
+    envs = (report or {}).get("envs") or {}
+    return {"env": " + ".join(envs)} if envs else None
 
 
 def _number(value: Any) -> float:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,11 +24,14 @@ __all__ = [
     "Reach",
     "band",
     "first_reaching",
+    "holm",
     "mean_interval",
     "paired_difference",
     "reach",
     "student_quantile",
 ]
+
+Key = TypeVar("Key", bound=Hashable)
 
 #: With so many pairs or fewer the sign-flip test enumerates every assignment of signs.
 _EXACT_PAIRS = 14
@@ -63,6 +67,8 @@ class PairedDifference:
         n: Number of pairs.
         p_value: Two-sided sign-flip test: how often random signs give a mean as far from 0. Exact up to 14 pairs. It
             cannot be below ``2 / 2**n``: five seeds never give less than 0.0625.
+        student: The mean with its paired Student-t interval, which is wider than the bootstrap's where seeds are few.
+        student_p: Two-sided paired t test; that of the sign flips where all differences are equal.
         seeds: The seeds that were paired, sorted.
         unpaired: The seeds that only one side has.
     """
@@ -72,6 +78,8 @@ class PairedDifference:
     high: float
     n: int
     p_value: float
+    student: Interval
+    student_p: float
     seeds: tuple[Hashable, ...]
     unpaired: tuple[Hashable, ...]
 
@@ -226,8 +234,8 @@ def mean_interval(values: ArrayLike, *, confidence: float = 0.95) -> Interval:
 
 
 def paired_difference(
-    values: Mapping[Hashable, float],
-    reference: Mapping[Hashable, float],
+    values: Mapping[Key, float],
+    reference: Mapping[Key, float],
     *,
     rng: np.random.Generator,
     resamples: int = 10_000,
@@ -251,14 +259,33 @@ def paired_difference(
     unpaired = tuple(sorted((set(values) | set(reference)) - set(seeds), key=_order))
     differences = np.array([values[seed] - reference[seed] for seed in seeds], dtype=np.float64)
     n = len(differences)
+    student = mean_interval(differences, confidence=confidence)
     if n < 2:
-        mean = float(differences[0]) if n else math.nan
-        return PairedDifference(mean, math.nan, math.nan, n, math.nan, seeds, unpaired)
+        return PairedDifference(student.mean, math.nan, math.nan, n, math.nan, student, math.nan, seeds, unpaired)
     means = differences[rng.integers(n, size=(resamples, n))].mean(axis=1)
     tail = 100 * (1 - confidence) / 2
     low, high = np.percentile(means, [tail, 100 - tail])
-    p_value = _sign_flip(differences, rng, resamples)
-    return PairedDifference(float(differences.mean()), float(low), float(high), n, p_value, seeds, unpaired)
+    flips = _sign_flip(differences, rng, resamples)
+    # Rates over the same tasks can differ by exactly as much with every seed; that proves nothing of the spread.
+    spread = student.std > 1e-12 * max(1.0, float(np.abs(differences).max()))
+    error = student.std / math.sqrt(n)
+    p_value = 2 * (1 - _student_cdf(abs(student.mean) / error, n - 1)) if spread else flips
+    return PairedDifference(student.mean, float(low), float(high), n, flips, student, p_value, seeds, unpaired)
+
+
+def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
+    """Return the p values adjusted for how many there are (Holm's step-down); those that are NaN are left out.
+
+    >>> {name: round(p, 3) for name, p in holm({"a": 0.01, "b": 0.04, "c": 0.03}).items()}
+    {'a': 0.03, 'c': 0.06, 'b': 0.06}
+    """
+    ordered = sorted((p, i, key) for i, (key, p) in enumerate(p_values.items()) if not math.isnan(p))
+    found: dict[Key, float] = {}
+    largest = 0.0
+    for place, (p, _, key) in enumerate(ordered):
+        largest = max(largest, min(1.0, p * (len(ordered) - place)))
+        found[key] = largest
+    return found
 
 
 def _sign_flip(differences: NDArray[np.float64], rng: np.random.Generator, resamples: int) -> float:

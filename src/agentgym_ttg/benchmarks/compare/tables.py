@@ -6,14 +6,27 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.table import Table
 
 from .aggregate import Comparison, EnvComparison, MethodSummary
 from .statistics import Interval, PairedDifference, Reach
 
-__all__ = ["Sheet", "as_csv", "as_markdown", "rich_tables", "sheets"]
+__all__ = [
+    "Sheet",
+    "as_csv",
+    "as_markdown",
+    "compute_sheet",
+    "effort_sheet",
+    "interval_cell",
+    "markdown_table",
+    "rate_cell",
+    "rich_tables",
+    "seconds_sheet",
+    "sheets",
+    "success_sheet",
+]
 
 #: Stages of every run, and what the table calls them.
 _PARTS = {
@@ -47,7 +60,7 @@ def sheets(comparison: Comparison) -> list[Sheet]:
     """Return the tables of a comparison: success, what it took, splits and task types, and the compute account."""
     out = []
     for env in comparison.envs:
-        out += [_success(env), _effort(env), *_parts(env), _compute(env), _seconds(env)]
+        out += [success_sheet(env), effort_sheet(env), *_parts(env), compute_sheet(env), seconds_sheet(env)]
     return out
 
 
@@ -55,12 +68,16 @@ def as_markdown(comparison: Comparison) -> str:
     """Return all tables as Markdown."""
     blocks = []
     for sheet in sheets(comparison):
-        lines = [f"## {sheet.title}", "", _line(sheet.head), _line(["---"] * len(sheet.head))]
-        lines += [_line(row) for row in sheet.rows]
-        blocks.append("\n".join([*lines, *(["", sheet.note] if sheet.note else [])]))
+        blocks.append(f"## {sheet.title}\n\n{markdown_table(sheet)}")
     if comparison.incomplete:
         blocks.append(f"Not complete, and left out: {', '.join(comparison.incomplete)}.")
     return "\n\n".join(blocks) + "\n"
+
+
+def markdown_table(sheet: Sheet) -> str:
+    """Return a table as Markdown, with its note."""
+    lines = [_line(sheet.head), _line(["---"] * len(sheet.head)), *(_line(row) for row in sheet.rows)]
+    return "\n".join([*lines, *(["", sheet.note] if sheet.note else [])])
 
 
 def rich_tables(comparison: Comparison) -> Iterator[Table]:
@@ -92,17 +109,18 @@ def as_csv(comparison: Comparison) -> str:
 # The tables -------------------------------------------------------------------------------------------------------
 
 
-def _success(env: EnvComparison) -> Sheet:
+def success_sheet(env: EnvComparison) -> Sheet:
+    """Return the table of success, and of its difference from the reference."""
     against = f"difference from {env.reference}" if env.reference else "difference"
     rows = [
         (
             method.label,
             str(method.final.n),
-            _rate(method.before),
-            _rate(method.final),
+            rate_cell(method.before),
+            rate_cell(method.final),
             _difference(method.difference),
             _p(method.difference),
-            _rate(method.mean_success),
+            rate_cell(method.mean_success),
         )
         for method in env.methods
     ]
@@ -115,7 +133,8 @@ def _success(env: EnvComparison) -> Sheet:
     )
 
 
-def _effort(env: EnvComparison) -> Sheet:
+def effort_sheet(env: EnvComparison) -> Sheet:
+    """Return the table of what it took to reach levels."""
     points = list(env.methods[0].reaches) if env.methods else []
     head = ["method"]
     if env.reference:
@@ -144,9 +163,9 @@ def _effort(env: EnvComparison) -> Sheet:
 def _parts(env: EnvComparison) -> list[Sheet]:
     out = []
     for title, name, cell in (
-        ("success by split", "splits", _rate),
+        ("success by split", "splits", rate_cell),
         ("success by task type", "task_types", lambda found: _number(found.mean, "{:.1%}")),
-        ("official scores", "scores", lambda found: _interval(found, "{:.4g}")),
+        ("official scores", "scores", lambda found: interval_cell(found, "{:.4g}")),
     ):
         columns = list(dict.fromkeys(part for method in env.methods for part in getattr(method, name)))
         if columns:
@@ -159,7 +178,8 @@ def _parts(env: EnvComparison) -> list[Sheet]:
     return out
 
 
-def _compute(env: EnvComparison) -> Sheet:
+def compute_sheet(env: EnvComparison) -> Sheet:
+    """Return the compute account."""
     unit = env.reference or "the reference"
     head = ("method", "actor tokens", "trained on", "meter tokens", "meter share", f"cost ({unit} = 1)")
     rows = []
@@ -172,7 +192,7 @@ def _compute(env: EnvComparison) -> Sheet:
                 _count(cost.trained),
                 _count(cost.meter_tokens),
                 _number(cost.meter_overhead.mean, "{:.1%}"),
-                _interval(cost.relative, "{:.2f}"),
+                interval_cell(cost.relative, "{:.2f}"),
                 _number(cost.peak_memory_mb, "{:.0f}"),
                 _number(cost.peak_gpu_mb, "{:.0f}"),
             )
@@ -186,7 +206,8 @@ def _compute(env: EnvComparison) -> Sheet:
     )
 
 
-def _seconds(env: EnvComparison) -> Sheet:
+def seconds_sheet(env: EnvComparison) -> Sheet:
+    """Return the table of seconds by stage."""
     rows = [
         (
             method.label,
@@ -215,7 +236,8 @@ def _number(value: float | None, form: str) -> str:
     return "" if value is None or not math.isfinite(value) else form.format(value)
 
 
-def _interval(found: Interval, form: str) -> str:
+def interval_cell(found: Interval, form: str) -> str:
+    """Return a mean with its interval as text; empty where there is none."""
     if not math.isfinite(found.mean):
         return ""
     if not math.isfinite(found.low):
@@ -223,8 +245,9 @@ def _interval(found: Interval, form: str) -> str:
     return f"{form.format(found.mean)} [{form.format(found.low)}, {form.format(found.high)}]"
 
 
-def _rate(found: Interval) -> str:
-    return _interval(found, "{:.1%}")
+def rate_cell(found: Interval) -> str:
+    """Return a rate with its interval in percent, cut off where no rate can be."""
+    return interval_cell(replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0)), "{:.1%}")
 
 
 def _count(found: Interval) -> str:
@@ -248,7 +271,7 @@ def _reach(found: Reach | None, form: str) -> str:
         return ""
     part = f" ({found.reached}/{found.n})"
     if found.reached == found.n:
-        return _interval(found.mean, form) + part
+        return interval_cell(found.mean, form) + part
     return ">= " + _number(found.at_least.mean, form) + part
 
 
