@@ -10,17 +10,14 @@ import pytest
 pytest.importorskip("torch", reason="the extra 'train' is not installed")
 pytest.importorskip("trl", reason="the extra 'train' is not installed")
 
-from toy_envs import COUNTING, CountingEnv
+from counting_model import make_counting_models
+from toy_envs import COUNTING
 
 from agentgym_ttg.agents.guided import GUIDANCE_METRICS
-from agentgym_ttg.agents.recording import parse_recorder, record
-from agentgym_ttg.agents.warm_start import WarmStartConfig, train_warm_start
 from agentgym_ttg.benchmarks.run import main
 from agentgym_ttg.core import load_trajectories
-from agentgym_ttg.envs.vector import make_vector_env
 from agentgym_ttg.meter.config import MeterConfig
 from agentgym_ttg.meter.untrained import untrained_meter
-from agentgym_ttg.models.tiny import TinyConfig
 
 COMMON = (
     *("--env", f"toy_envs:{COUNTING}", "--preset", "smoke", "--threads", "1", "--seed", "3"),
@@ -36,21 +33,7 @@ TRAIN = (
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """A model that counts, but not well, at two points of its training."""
-    folder = tmp_path_factory.mktemp("models")
-    record(
-        folder / "demos.jsonl",
-        [parse_recorder("noisy:0.7")],
-        episodes=40,
-        seed=0,
-        env_id=COUNTING,
-        make_envs=lambda expert: make_vector_env(COUNTING, 16, expert=expert),
-        probe=CountingEnv(),
-    )
-    tiny = TinyConfig(hidden=32, layers=2, heads=2, feed_forward=48, vocab=320, context=512)
-    for updates in (100, 50):
-        config = WarmStartConfig(updates=updates, batch_size=16, learning_rate=5e-3, tiny=tiny, dtype="float32")
-        train_warm_start(load_trajectories(folder / "demos.jsonl"), config, folder / f"model-{updates}")
-    return [folder / "model-100", folder / "model-50"]
+    return make_counting_models(tmp_path_factory.mktemp("models"), episodes=40, updates=(100, 50))
 
 
 @pytest.fixture(scope="module")

@@ -142,28 +142,9 @@ def actor(tmp_path_factory):
     """A model that counts, but not well."""
     pytest.importorskip("torch", reason="the extra 'train' is not installed")
     pytest.importorskip("trl", reason="the extra 'train' is not installed")
-    from toy_envs import CountingEnv
+    from counting_model import make_counting_models
 
-    from agentgym_ttg.agents.recording import parse_recorder, record
-    from agentgym_ttg.agents.warm_start import WarmStartConfig, train_warm_start
-    from agentgym_ttg.core import load_trajectories
-    from agentgym_ttg.envs.vector import make_vector_env
-    from agentgym_ttg.models.tiny import TinyConfig
-
-    folder = tmp_path_factory.mktemp("actor")
-    record(
-        folder / "demos.jsonl",
-        [parse_recorder("noisy:0.7")],
-        episodes=60,
-        seed=0,
-        env_id=COUNTING,
-        make_envs=lambda expert: make_vector_env(COUNTING, 16, expert=expert),
-        probe=CountingEnv(),
-    )
-    tiny = TinyConfig(hidden=32, layers=2, heads=2, feed_forward=48, vocab=320, context=512)
-    config = WarmStartConfig(updates=200, batch_size=16, learning_rate=5e-3, tiny=tiny, dtype="float32")
-    train_warm_start(load_trajectories(folder / "demos.jsonl"), config, folder / "model")
-    return folder / "model"
+    return make_counting_models(tmp_path_factory.mktemp("actor"), episodes=60, updates=(200,))[0]
 
 
 @pytest.mark.slow

@@ -11,19 +11,17 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'train' is not installed")
 pytest.importorskip("trl", reason="the extra 'train' is not installed")
 
+from counting_model import make_counting_models  # noqa: E402
 from toy_envs import COUNTING, CountingEnv  # noqa: E402
 
 from agentgym_ttg.agents.config import TrainConfig  # noqa: E402
 from agentgym_ttg.agents.policies.base import SamplingParams  # noqa: E402
-from agentgym_ttg.agents.recording import parse_recorder, record  # noqa: E402
 from agentgym_ttg.agents.training_job import TrainingJob  # noqa: E402
-from agentgym_ttg.agents.warm_start import WarmStartConfig, train_warm_start  # noqa: E402
 from agentgym_ttg.benchmarks.run import main  # noqa: E402
 from agentgym_ttg.core import Completion, Message, Trajectory, Turn, load_trajectories  # noqa: E402
 from agentgym_ttg.envs.vector import make_vector_env  # noqa: E402
 from agentgym_ttg.meter import MeterConfig, load_meter  # noqa: E402
 from agentgym_ttg.meter.untrained import untrained_meter  # noqa: E402
-from agentgym_ttg.models.tiny import TinyConfig  # noqa: E402
 from agentgym_ttg.wrappers.chat import PromptBuilder  # noqa: E402
 
 SMALL = [
@@ -36,20 +34,7 @@ SMALL = [
 
 @pytest.fixture(scope="module")
 def actor(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("actor")
-    record(
-        folder / "demos.jsonl",
-        [parse_recorder("noisy:0.7")],
-        episodes=40,
-        seed=0,
-        env_id=COUNTING,
-        make_envs=lambda expert: make_vector_env(COUNTING, 16, expert=expert),
-        probe=CountingEnv(),
-    )
-    tiny = TinyConfig(hidden=32, layers=2, heads=2, feed_forward=48, vocab=320, context=512)
-    config = WarmStartConfig(updates=60, batch_size=16, learning_rate=5e-3, tiny=tiny, dtype="float32")
-    train_warm_start(load_trajectories(folder / "demos.jsonl"), config, folder / "model")
-    return folder / "model"
+    return make_counting_models(tmp_path_factory.mktemp("actor"), episodes=40, updates=(60,))[0]
 
 
 def run(out: Path, actor: Path, method: str, *flags: str) -> int:

@@ -3,9 +3,9 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
-from html.parser import HTMLParser
 
 import pytest
+from html_page import Page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_envs import COUNTING
@@ -28,35 +28,6 @@ HOSTILE = [
     "\ud800 \x00 \u202e \x1b[31m",
     "'\" onmouseover='alert(1)'",
 ]
-
-
-class Reader(HTMLParser):
-    """Collects tags, attributes and text, and checks that what opens is closed."""
-
-    VOID = frozenset({"meta"})
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.attributes, self.words, self.open = [], [], [], []
-        self.feed(page)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value) for name, value in attributes]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, text):
-        self.words.append(text)
-
-    @property
-    def text(self):
-        return "".join(self.words)
 
 
 @pytest.fixture
@@ -125,7 +96,7 @@ def trained(tmp_path):
 
 def test_hostile_text_stays_text(trained):
     page = write_report(trained, samples=20).read_text(encoding="utf-8")
-    found = Reader(page)
+    found = Page(page)
     assert not {"script", "img", "iframe", "object", "embed", "form", "link", "base"} & set(found.tags)
     assert found.tags.count("style") == found.tags.count("body") == 1
     assert not [name for _, name, _ in found.attributes if name.startswith("on")]
@@ -137,7 +108,7 @@ def test_hostile_text_stays_text(trained):
 
 def test_the_page_needs_nothing_from_elsewhere(trained):
     page = write_report(trained).read_text(encoding="utf-8")
-    policies = [value for tag, name, value in Reader(page).attributes if (tag, name) == ("meta", "content")]
+    policies = [value for tag, name, value in Page(page).attributes if (tag, name) == ("meta", "content")]
     assert any("default-src 'none'" in policy for policy in policies)
     addresses = set(re.findall(r"""(?:https?:)?//[^\s"'<>]+""", page))
     assert addresses <= {"http://www.w3.org/2000/svg"}  # a name, not an address
@@ -146,7 +117,7 @@ def test_the_page_needs_nothing_from_elsewhere(trained):
 
 
 def test_it_shows_curves_meter_time_and_credit(trained):
-    found = Reader(write_report(trained).read_text(encoding="utf-8"))
+    found = Page(write_report(trained).read_text(encoding="utf-8"))
     for title in ("Learning curves", "Progress meter", "Time by stage", "Sample trajectories", "Optimisation"):
         assert title in found.text
     assert "25.0% [20.0%, 90.0%]" in found.text  # before
@@ -169,15 +140,15 @@ def test_a_run_that_goes_on_has_a_report_too(trained):
         (trained / name).unlink()
     shutil.rmtree(trained / "meter")
     page = write_report(trained).read_text(encoding="utf-8")
-    assert "not complete" in Reader(page).text
+    assert "not complete" in Page(page).text
     (trained / "metrics.jsonl").unlink()
-    Reader(write_report(trained).read_text(encoding="utf-8"))
+    Page(write_report(trained).read_text(encoding="utf-8"))
 
 
 def test_an_evaluation_has_a_report_with_its_episodes(tmp_path):
     flags = ["--env", f"toy_envs:{COUNTING}", "--method", "noisy-expert", "--noise", "0.6", "--episodes", "30"]
     assert run([*flags, "--out", str(tmp_path / "run")]) == 0
-    found = Reader((tmp_path / "run" / "report.html").read_text(encoding="utf-8"))
+    found = Page((tmp_path / "run" / "report.html").read_text(encoding="utf-8"))
     assert "Learning curves" not in found.text
     assert "Results" in found.text
     assert "count/test/000000" in found.text
@@ -211,7 +182,7 @@ def test_what_is_no_run_folder_is_told(tmp_path, capsys):
 
 @given(st.text())
 def test_escaped_text_reads_back_as_it_was_shown(text):
-    found = Reader(element("p", text, title=text))
+    found = Page(element("p", text, title=text))
     shown = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
     assert found.text == shown
     assert found.attributes == [("p", "title", shown)]

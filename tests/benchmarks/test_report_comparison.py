@@ -8,9 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
-from html.parser import HTMLParser
 
 import pytest
+from html_page import Page
 from run_folders import ALFWORLD, SEARCH, write_comparison, write_evaluation, write_meter, write_run
 
 from agentgym_ttg.benchmarks.report import main, write_comparison_report
@@ -22,35 +22,6 @@ from agentgym_ttg.benchmarks.report._verdict import separations, verdict
 from agentgym_ttg.core.errors import ConfigError, MissingDependencyError
 
 SEEDS = range(5)
-
-
-class Page(HTMLParser):
-    """Tags, attributes and text of a page; what opens has to be closed."""
-
-    VOID = frozenset({"meta"})
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.attributes, self.words, self.open = [], [], [], []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value) for name, value in attributes]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, text):
-        self.words.append(text)
-
-    @property
-    def text(self):
-        return "".join(self.words)
 
 
 def rising(end, *, start=0.2):

@@ -16,15 +16,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra 'train' is not installed")
 pytest.importorskip("trl", reason="the extra 'train' is not installed")
 
+from counting_model import make_counting_models  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
-from toy_envs import COUNTING, CountingEnv  # noqa: E402
+from toy_envs import COUNTING  # noqa: E402
 
-from agentgym_ttg.agents.recording import parse_recorder, record  # noqa: E402
-from agentgym_ttg.agents.warm_start import WarmStartConfig, train_warm_start  # noqa: E402
 from agentgym_ttg.benchmarks.run import main  # noqa: E402
 from agentgym_ttg.core import load_trajectories  # noqa: E402
-from agentgym_ttg.envs.vector import make_vector_env  # noqa: E402
-from agentgym_ttg.models.tiny import TinyConfig  # noqa: E402
 
 SUPPORT = Path(__file__).parents[1] / "support"
 SMALL = [
@@ -39,21 +36,7 @@ SMALL = [
 @pytest.fixture(scope="module")
 def actor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that counts, but not well."""
-    folder = tmp_path_factory.mktemp("actor")
-    probe = CountingEnv()
-    record(
-        folder / "demos.jsonl",
-        [parse_recorder("noisy:0.7")],
-        episodes=60,
-        seed=0,
-        env_id=COUNTING,
-        make_envs=lambda expert: make_vector_env(COUNTING, 16, expert=expert),
-        probe=probe,
-    )
-    tiny = TinyConfig(hidden=32, layers=2, heads=2, feed_forward=48, vocab=320, context=512)
-    config = WarmStartConfig(updates=200, batch_size=16, learning_rate=5e-3, tiny=tiny, dtype="float32")
-    train_warm_start(load_trajectories(folder / "demos.jsonl"), config, folder / "model")
-    return folder / "model"
+    return make_counting_models(tmp_path_factory.mktemp("actor"), episodes=60, updates=(200,))[0]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from agentgym_ttg.scorers.base import StepScorer
 from agentgym_ttg.wrappers.chat import PromptBuilder
 
 from .policies.base import GenerationRequest, Policy, SamplingParams
-from .rollout import EpisodeSpec, FinishedEpisode, LiveEpisode, RolloutEngine
+from .rollout import EpisodeSpec, FinishedEpisode, LiveEpisode, RolloutEngine, add_step
 
 __all__ = ["GUIDANCE_METRICS", "Choice", "GuidedEngine", "pick", "require_branching"]
 
@@ -293,14 +293,7 @@ class GuidedEngine(RolloutEngine):
 def _branch(episode: LiveEpisode, completion: Completion, outcome: StepOutcome) -> Trajectory:
     """Return the episode up to and with a candidate; where it goes on, the decision behind it is a turn of nothing."""
     builder = episode.builder.copy()
-    builder.add(
-        completion,
-        observation=outcome.observation,
-        reward=outcome.reward,
-        terminated=outcome.terminated,
-        truncated=outcome.truncated,
-        info=outcome.info,
-    )
+    add_step(builder, completion, outcome)
     trajectory = builder.finish()
     if not outcome.over:
         messages = tuple(Message.from_dict(message) for message in outcome.info["messages"])

@@ -192,19 +192,24 @@ class RolloutEngine:
     @staticmethod
     def _record(episode: LiveEpisode, completion: Completion, outcome: StepOutcome) -> None:
         """Add a decision and what came of it to the episode's record, and to its prompt where it goes on."""
-        episode.builder.add(
-            completion,
-            observation=outcome.observation,
-            reward=outcome.reward,
-            terminated=outcome.terminated,
-            truncated=outcome.truncated,
-            info=outcome.info,
-            error=outcome.error,
-        )
+        add_step(episode.builder, completion, outcome)
         if not outcome.over:
             episode.info = outcome.info
             messages = [Message.from_dict(message) for message in outcome.info["messages"]]
             episode.prompt.push(completion, messages, outcome.info)
+
+
+def add_step(builder: TrajectoryBuilder, completion: Completion, outcome: StepOutcome) -> None:
+    """Add a decision and what came of it to a record."""
+    builder.add(
+        completion,
+        observation=outcome.observation,
+        reward=outcome.reward,
+        terminated=outcome.terminated,
+        truncated=outcome.truncated,
+        info=outcome.info,
+        error=outcome.error,
+    )
 
 
 def group_specs(task_ids: Sequence[str], *, size: int, seed: int, name: str) -> list[EpisodeSpec]:

@@ -193,14 +193,12 @@ class _Run:
         """Play the held-out tasks and keep the success rate."""
         job = self.job
         started = time.perf_counter()
-        tasks = job.make_env(split=job.eval_split).tasks
-        ids = [tasks[i] for i in range(min(self.config.eval_episodes, len(tasks)))]
         rows: dict[str, Any] = {"update": update, "split": job.eval_split}
         kinds = {"eval": self.config.eval_temperature}
         if update in (0, self.config.updates):
             kinds["sampled"] = 1.0
         for name, temperature in kinds.items():
-            played = self._play(policy, ids, f"{name}-{update}", temperature)
+            played = self._play(policy, f"{name}-{update}", temperature)
             wins = [t.success for t in played]  # breaking down is no success
             low, high = wilson_interval(sum(wins), len(wins))
             rows.update({f"{name}_success": float(np.mean(wins)) if wins else 0.0, f"{name}_low": low})
@@ -213,11 +211,13 @@ class _Run:
             f"[{rows['eval_low']:.1%}, {rows['eval_high']:.1%}]"
         )
 
-    def _play(self, policy: Policy, ids: Sequence[str], name: str, temperature: float) -> list[Trajectory]:
+    def _play(self, policy: Policy, name: str, temperature: float) -> list[Trajectory]:
+        """Play the first held-out tasks, each once."""
         sampling = SamplingParams(temperature=temperature, max_tokens=self.job.sampling.max_tokens)
-        # The seed is the same at every evaluation and for every method, so that comparisons are paired.
-        specs = [EpisodeSpec(task_id, seed=i, episode_id=f"{name}/{i}") for i, task_id in enumerate(ids)]
         with closing(self.job.make_envs(split=self.job.eval_split)) as envs:
+            count = min(self.config.eval_episodes, len(envs.tasks))
+            # The seed is the same at every evaluation and for every method, so that comparisons are paired.
+            specs = [EpisodeSpec(envs.tasks[i], seed=i, episode_id=f"{name}/{i}") for i in range(count)]
             engine = RolloutEngine(envs, policy, env_id=self.job.env_id, prompt=self.job.prompt, sampling=sampling)
             return [finished.trajectory for finished in engine.run(specs)]
 

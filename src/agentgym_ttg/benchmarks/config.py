@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -170,20 +170,29 @@ def flat(config: RunConfig) -> dict[str, Any]:
     return {name: value for name, value in merged.items() if name not in _NOT_STORED}
 
 
-def run_config(values: Mapping[str, Any], *, where: str = "settings") -> RunConfig:
-    """Build the settings from a flat mapping of run and training fields.
+def check_names(values: Iterable[str], known: Collection[str], where: str, advice: str = "") -> None:
+    """Check that settings are known.
 
     Raises:
-        ConfigError: If a field is unknown (names the nearest) or a value cannot be.
+        ConfigError: If one is not; names the nearest.
     """
-    known = field_names()
     for name in values:
         if name not in known:
             hint = nearest(str(name), known)
             raise ConfigError(
                 f"{where}: unknown field {name!r}"
                 + (f"; did you mean {' or '.join(map(repr, hint))}?" if hint else "; see --help for the fields")
+                + advice
             )
+
+
+def run_config(values: Mapping[str, Any], *, where: str = "settings") -> RunConfig:
+    """Build the settings from a flat mapping of run and training fields.
+
+    Raises:
+        ConfigError: If a field is unknown (names the nearest) or a value cannot be.
+    """
+    check_names(values, field_names(), where)
     back = {new: old for old, new in _RENAMED.items()}
     own = {back.get(k, k): v for k, v in values.items() if k not in TrainConfig.model_fields}
     train = {k: v for k, v in values.items() if k in TrainConfig.model_fields}

@@ -8,10 +8,18 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -24,7 +32,19 @@ from agentgym_ttg.core.errors import (
 )
 from agentgym_ttg.core.trajectory import Trajectory
 
-__all__ = ["EpisodeProgress", "StageProgress", "Terminated", "guarded", "print_results", "terminable", "transcript"]
+__all__ = [
+    "EpisodeProgress",
+    "StageProgress",
+    "Terminated",
+    "guarded",
+    "print_results",
+    "progress_bars",
+    "terminable",
+    "transcript",
+    "with_status",
+]
+
+T = TypeVar("T")
 
 #: What the user can mend by calling again otherwise; everything else is a breakdown.
 _USAGE = (ConfigError, DataError, MissingDependencyError, TrajectoryFileError)
@@ -73,14 +93,33 @@ def guarded(call: Callable[[], int]) -> int:
         return 2 if isinstance(error, _USAGE) else 1
 
 
-def _progress(*columns: TextColumn) -> Progress:
+def with_status(text: str, work: Callable[[Callable[[str], None]], T]) -> T:
+    """Do something and show on a terminal what is being done.
+
+    Args:
+        text: What is shown at first.
+        work: Called with what takes the next text.
+    """
     console = Console(stderr=True)
+    if not console.is_terminal:
+        return work(lambda told: None)
+    with console.status(text) as status:
+        return work(status.update)
+
+
+def progress_bars(*columns: ProgressColumn, console: Console | None = None) -> Progress:
+    """Return bars on standard error that vanish at the end; none where it is no terminal.
+
+    Args:
+        *columns: What stands behind the count.
+        console: Where they are shown.
+    """
+    console = console or Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         *columns,
-        TimeRemainingColumn(),
         console=console,
         disable=not console.is_terminal,
         transient=True,
@@ -98,7 +137,7 @@ class EpisodeProgress:
 
     def __init__(self, description: str, total: int, *, show: int = 0) -> None:
         self._show = show
-        self._bar = _progress(TextColumn("{task.fields[numbers]}"))
+        self._bar = progress_bars(TextColumn("{task.fields[numbers]}"), TimeRemainingColumn())
         self._description, self._total = description, total
         self._played = self._won = self._errors = 0
         self._task: TaskID | None = None
@@ -151,7 +190,7 @@ class StageProgress:
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
-        self._bar = _progress(TextColumn("{task.fields[numbers]}"))
+        self._bar = progress_bars(TextColumn("{task.fields[numbers]}"), TimeRemainingColumn())
         self._task: TaskID | None = None
 
     def __enter__(self) -> StageProgress:

@@ -27,7 +27,7 @@ from agentgym_ttg.core.errors import ConfigError, DataError
 
 from .config import differences
 
-__all__ = ["RunFolder", "read_json", "write_json", "write_text"]
+__all__ = ["RunFolder", "object_of", "read_json", "rows_of", "write_json", "write_text"]
 
 _LOCK = ".lock"
 
@@ -86,6 +86,39 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DataError(f"{path}: expected a JSON object, got {type(value).__name__}")
     return value
+
+
+def object_of(path: Path) -> dict[str, Any]:
+    """Return what a JSON file of a run holds that may still be going on; nothing where it is not there yet.
+
+    Raises:
+        ConfigError: If it is broken.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
+    return value if isinstance(value, dict) else {}
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """Return the complete lines of a JSON-lines file; a torn last one belongs to a run that is going on.
+
+    Raises:
+        ConfigError: If a line is broken.
+    """
+    if not path.is_file():
+        return []
+    out = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
+        if line.strip():
+            try:
+                out.append(json.loads(line))
+            except ValueError as error:
+                raise ConfigError(f"{path}, line {number}: {error}") from error
+    return [row for row in out if isinstance(row, dict)]
 
 
 class RunFolder:

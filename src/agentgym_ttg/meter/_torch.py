@@ -27,13 +27,15 @@ def load_base(spec: str, *, dtype: str, device: str) -> LoadedModel:
     return load_causal_lm(spec, dtype=dtype, device=device)
 
 
-def keep_layers(backbone: Any, count: int) -> None:
-    """Drop all but the first ``count`` layers of a backbone, in place.
+def keep_layers(backbone: Any, count: int | None) -> None:
+    """Drop all but the first ``count`` layers of a backbone, in place; None, or as many as there are, keeps all.
 
     Raises:
         ConfigError: If it has fewer, or keeps its layers where they are not found.
     """
     config = backbone.config.get_text_config()
+    if count is None or count == config.num_hidden_layers:
+        return
     for name in ("layers", "h", "blocks"):
         layers = getattr(backbone, name, None)
         if isinstance(layers, torch.nn.ModuleList):

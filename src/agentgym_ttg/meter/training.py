@@ -200,8 +200,7 @@ def fit_head_meter(
     assert config.context_length is not None
     torch.manual_seed(config.seed)
     model = base.model.base_model
-    if config.layers is not None and config.layers != model.config.get_text_config().num_hidden_layers:
-        keep_layers(model, config.layers)
+    keep_layers(model, config.layers)
     settings = HeadSettings(
         name=config.name or "head",
         target=config.target,

@@ -51,8 +51,7 @@ def untrained_meter(config: MeterConfig, *, failure_cost: float) -> HeadMeter | 
         )
         return GenerativeMeter(base, settings)
     model = base.model.base_model
-    if config.layers is not None and config.layers != text.num_hidden_layers:
-        keep_layers(model, config.layers)
+    keep_layers(model, config.layers)
     network = HeadNetwork(model, int(text.hidden_size))
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)

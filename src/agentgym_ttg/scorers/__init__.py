@@ -1,5 +1,6 @@
 """Step scorers: a number for each step of a trajectory. Third parties add theirs by ``agentgym_ttg.scorers``."""
 
+from ._meter import with_end_state
 from .aggregation import STEP_AGGREGATIONS, TOKEN_AGGREGATIONS, aggregate_steps, aggregate_tokens
 from .base import ScorerKind, ScorerSettings, StepScorer, score_trajectories
 from .registry import ENTRY_POINT_GROUP, SCORERS, get_scorer, scorer_kind
@@ -17,4 +18,5 @@ __all__ = [
     "get_scorer",
     "score_trajectories",
     "scorer_kind",
+    "with_end_state",
 ]

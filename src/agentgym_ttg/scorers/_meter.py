@@ -18,7 +18,7 @@ from agentgym_ttg.meter.signals import MeterSignal, SignalKind
 
 from .base import ScorerSettings
 
-__all__ = ["MeterScorer", "default_failure_cost", "open_meter_scorer"]
+__all__ = ["MeterScorer", "default_failure_cost", "open_meter_scorer", "with_end_state"]
 
 
 class MeterScorer:

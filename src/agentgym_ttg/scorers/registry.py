@@ -8,11 +8,9 @@ Another package adds one by an entry point in the group ``agentgym_ttg.scorers``
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from agentgym_ttg.core.errors import ConfigError, nearest
+from agentgym_ttg.core.registry import Registry
 
 from .base import ScorerKind, ScorerSettings, StepScorer
 from .deepconf import DEEPCONF
@@ -32,56 +30,12 @@ __all__ = ["ENTRY_POINT_GROUP", "SCORERS", "ScorerRegistry", "get_scorer", "scor
 ENTRY_POINT_GROUP = "agentgym_ttg.scorers"
 
 
-class ScorerRegistry(Mapping[str, ScorerKind]):
-    """Name to scorer: those of this package, then those of others, which are imported when they are asked for."""
+class ScorerRegistry(Registry[ScorerKind]):
+    """Name to step scorer."""
 
-    def __init__(self, own: tuple[ScorerKind, ...]) -> None:
-        self._own: dict[str, ScorerKind] = {kind.name: kind for kind in own}
-
-    def register(self, kind: ScorerKind) -> None:
-        """Add a scorer for this process.
-
-        Raises:
-            ConfigError: If the name is taken by another scorer.
-        """
-        if self._own.get(kind.name, kind) is not kind:
-            raise ConfigError(f"there is a step scorer {kind.name!r} already; choose another name")
-        self._own[kind.name] = kind
-
-    def _foreign(self) -> dict[str, importlib.metadata.EntryPoint]:
-        found = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
-        return {point.name: point for point in found if point.name not in self._own}
-
-    def __getitem__(self, name: str) -> ScorerKind:
-        """Return a scorer's entry.
-
-        Raises:
-            KeyError: If there is none of this name.
-            ConfigError: If another package's scorer cannot be imported or is no :class:`ScorerKind`.
-        """
-        if name in self._own:
-            return self._own[name]
-        point = self._foreign()[name]
-        try:
-            kind = point.load()
-        except Exception as error:  # a foreign module may fail in any way
-            raise ConfigError(
-                f"step scorer {name!r} ({point.value}) cannot be imported: {type(error).__name__}: {error}"
-            ) from error
-        if not isinstance(kind, ScorerKind):
-            raise ConfigError(
-                f"step scorer {name!r}: expected {point.value} to be a ScorerKind, got {type(kind).__name__}"
-            )
-        return kind
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
-        yield from self._own
-        yield from sorted(self._foreign())
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._own) + len(self._foreign())
+    noun = "step scorer"
+    kind = ScorerKind
+    group = ENTRY_POINT_GROUP
 
 
 SCORERS = ScorerRegistry(
@@ -102,16 +56,7 @@ def scorer_kind(name: str) -> ScorerKind:
     ...
     agentgym_ttg.core.errors.ConfigError: unknown step scorer 'deepcon'; did you mean 'deepconf'? There are ttg, ...
     """
-    try:
-        return SCORERS[name]
-    except KeyError:
-        pass
-    hint = nearest(name, SCORERS)
-    raise ConfigError(
-        f"unknown step scorer {name!r}"
-        + (f"; did you mean {hint[0]!r}?" if hint else ".")
-        + f" There are {', '.join(SCORERS)}."
-    )
+    return SCORERS.find(name)
 
 
 def get_scorer(name: str, settings: ScorerSettings | None = None, *, meter: ProgressMeter | None = None) -> StepScorer:

@@ -15,9 +15,9 @@ import tyro
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from agentgym_ttg.core.errors import ConfigError, nearest
+from agentgym_ttg.core.errors import ConfigError
 
-from ..config import RefusedError, Refusing, env_kwargs_spec, load_config_file, peek, told
+from ..config import RefusedError, Refusing, check_names, env_kwargs_spec, load_config_file, peek, told
 from ..run_folder import read_json
 from .load import COMPARISON_FILE
 
@@ -142,14 +142,7 @@ def parse_comparison(args: Sequence[str], *, prog: str, description: str) -> Com
 def _build(values: Mapping[str, Any], where: str) -> CompareConfig:
     back = {new: old for old, new in _RENAMED.items()}
     known = [_RENAMED.get(name, name) for name in CompareConfig.model_fields]
-    for name in values:
-        if name not in known:
-            hint = nearest(str(name), known)
-            raise ConfigError(
-                f"{where}: unknown field {name!r}"
-                + (f"; did you mean {' or '.join(map(repr, hint))}?" if hint else "; see --help for the fields")
-                + " Settings of the runs stand under 'set'"
-            )
+    check_names(values, known, where, " Settings of the runs stand under 'set'")
     try:
         return CompareConfig(**{back.get(name, name): value for name, value in values.items()})
     except ValidationError as error:

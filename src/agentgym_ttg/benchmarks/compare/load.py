@@ -7,7 +7,6 @@ a comparison that have not begun are in it too, as incomplete ones: what is miss
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import numpy as np
 
 from agentgym_ttg.core.errors import ConfigError
 
+from ..run_folder import object_of, rows_of
 from .settings import name_apart
 from .statistics import Curve
 
@@ -206,15 +206,15 @@ def load_run_data(path: str | Path, *, label: str | None = None) -> RunData:
     folder = Path(path).expanduser()
     if not (folder / "config.json").is_file():
         raise ConfigError(f"{folder} is no run folder: expected a config.json in it, as benchmarks.run leaves it")
-    config = _object(folder / "config.json")
-    results = _object(folder / "results.json")
-    metrics = _lines(folder / "metrics.jsonl")
-    evaluations = _lines(folder / "evaluations.jsonl")
+    config = object_of(folder / "config.json")
+    results = object_of(folder / "results.json")
+    metrics = rows_of(folder / "metrics.jsonl")
+    evaluations = rows_of(folder / "evaluations.jsonl")
     trains = bool(metrics or evaluations) or "training" in results or (folder / "stages.json").exists()
     method = str(config.get("method", "?"))
     eval_split = str((config.get("eval_split") if trains else config.get("split")) or results.get("split") or "")
     place = _meter_folder(folder, config) if not metrics or "meter_tokens" in metrics[-1] else None
-    meter = _object(place / "report.json") or None if place is not None else None
+    meter = object_of(place / "report.json") or None if place is not None else None
     return RunData(
         path=folder,
         env=str(results.get("env") or config.get("env") or "?"),
@@ -250,7 +250,7 @@ def load_runs(paths: Iterable[str | Path]) -> list[RunData]:
     for path in (Path(one).expanduser() for one in paths):
         plan = path / COMPARISON_FILE
         if plan.is_file():
-            out += [_planned(path, job) for job in _object(plan).get("jobs", [])]
+            out += [_planned(path, job) for job in object_of(plan).get("jobs", [])]
         elif path.resolve() not in single:
             single[path.resolve()] = load_run_data(path)
     name_apart(list(single.values()))
@@ -333,7 +333,7 @@ def _account(
 
 
 def _stage_seconds(folder: Path) -> dict[str, float]:
-    stages = _object(folder / "stages.json")
+    stages = object_of(folder / "stages.json")
     return {name: float(stage.get("seconds", 0.0)) for name, stage in stages.items() if isinstance(stage, dict)}
 
 
@@ -350,7 +350,7 @@ def _meter_source(place: Path | None, report: Mapping[str, Any] | None) -> dict[
     """Return the environment that a meter learned on: of the run that made it, or of its recordings."""
     if place is None:
         return None
-    maker = _object(place.parent / "config.json")
+    maker = object_of(place.parent / "config.json")
     if "env" in maker and "method" in maker:
         return {"env": str(maker["env"]), "env_kwargs": maker.get("env_kwargs") or {}}
     envs = (report or {}).get("envs") or {}
@@ -359,27 +359,3 @@ def _meter_source(place: Path | None, report: Mapping[str, Any] | None) -> dict[
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
-
-
-def _object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from error
-    return value if isinstance(value, dict) else {}
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """Read complete lines; a torn last one belongs to a run that is going on."""
-    if not path.is_file():
-        return []
-    out = []
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
-        if line.strip():
-            try:
-                out.append(json.loads(line))
-            except ValueError as error:
-                raise ConfigError(f"{path}, line {number}: {error}") from error
-    return [row for row in out if isinstance(row, dict)]

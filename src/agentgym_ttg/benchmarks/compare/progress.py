@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TaskID, TextColumn, TimeElapsedColumn
 
+from ..console import progress_bars
 from .runner import JobState, Runner
 
 __all__ = ["CompareProgress"]
@@ -17,16 +18,7 @@ class CompareProgress:
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[numbers]}"),
-            TimeElapsedColumn(),
-            console=self._console,
-            disable=not self._console.is_terminal,
-            transient=True,
-        )
+        self._bar = progress_bars(TextColumn("{task.fields[numbers]}"), TimeElapsedColumn(), console=self._console)
         self._lines: dict[str, TaskID] = {}
         self._all: TaskID | None = None
         self._runner: Runner | None = None

@@ -7,7 +7,6 @@ that train. Each may be missing: a report can be made of a run that is still goi
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 from agentgym_ttg.core.errors import ConfigError, TrajectoryFileError
 from agentgym_ttg.core.trajectory import Trajectory
 from agentgym_ttg.core.trajectory_files import iter_trajectories
+
+from ..run_folder import object_of, rows_of
 
 __all__ = ["RunRecord", "load_run"]
 
@@ -65,39 +66,15 @@ def load_run(path: str | Path, *, samples: int = 12) -> RunRecord:
         raise ConfigError(f"{folder} is no run folder: expected a config.json in it, as benchmarks.run leaves it")
     return RunRecord(
         path=folder,
-        config=_object(folder / "config.json"),
-        environment=_object(folder / "environment.json"),
-        results=_object(folder / "results.json"),
-        metrics=_lines(folder / "metrics.jsonl"),
-        evaluations=_lines(folder / "evaluations.jsonl"),
-        stages=_object(folder / "stages.json"),
-        meter=_object(folder / "meter" / "report.json") or None,
+        config=object_of(folder / "config.json"),
+        environment=object_of(folder / "environment.json"),
+        results=object_of(folder / "results.json"),
+        metrics=rows_of(folder / "metrics.jsonl"),
+        evaluations=rows_of(folder / "evaluations.jsonl"),
+        stages=object_of(folder / "stages.json"),
+        meter=object_of(folder / "meter" / "report.json") or None,
         samples=_samples(folder, samples),
     )
-
-
-def _object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from error
-    return value if isinstance(value, dict) else {}
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """Read complete lines; a torn last one belongs to a run that is going on."""
-    if not path.is_file():
-        return []
-    out = []
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
-        if line.strip():
-            try:
-                out.append(json.loads(line))
-            except ValueError as error:
-                raise ConfigError(f"{path}, line {number}: {error}") from error
-    return [row for row in out if isinstance(row, dict)]
 
 
 def _samples(folder: Path, count: int) -> list[Trajectory]:

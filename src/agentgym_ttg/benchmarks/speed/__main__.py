@@ -13,7 +13,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from ..console import guarded
+from ..console import guarded, with_status
 from ._harness import Paired
 from ._registry import benchmark, benchmarks
 
@@ -35,12 +35,7 @@ def main(args: Sequence[str] | None = None, *, prog: str = "python -m agentgym_t
         rest = [word for word in words[1:] if word != "--json"]
         options: Any = tyro.cli(chosen.options, args=rest, prog=f"{prog} {chosen.name}", description=chosen.summary)
         as_json = "--json" in words[1:]
-        console = Console(stderr=True)
-        if console.is_terminal:
-            with console.status(chosen.name) as status:
-                found = chosen.run(options, status.update)
-        else:
-            found = chosen.run(options, lambda text: None)
+        found = with_status(chosen.name, lambda say: chosen.run(options, say))
         if as_json:
             print(json.dumps({"benchmark": chosen.name, **_machine(), "results": list(map(_record, found))}, indent=2))
         else:

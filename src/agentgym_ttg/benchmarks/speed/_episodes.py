@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agentgym_ttg.agents.policies.base import Policy, SamplingParams
 from agentgym_ttg.agents.policies.scripted import NoisyExpertPolicy
 from agentgym_ttg.agents.rollout import EpisodeSpec, RolloutEngine, group_specs
+from agentgym_ttg.core.errors import MissingDependencyError
 from agentgym_ttg.core.trajectory import Trajectory
 from agentgym_ttg.envs.vector import TextVectorEnv, make_vector_env
 
@@ -79,6 +80,17 @@ def use_threads(count: int | None) -> None:
 
     if count is not None:
         torch.set_num_threads(count)
+
+
+def why_no_textworld() -> str:
+    """Return why TextWorld cannot be measured; "" if it can."""
+    from agentgym_ttg.envs.alfworld.textworld_engine import require_alfworld
+
+    try:
+        require_alfworld()
+    except MissingDependencyError as error:
+        return str(error)
+    return ""
 
 
 def judged(

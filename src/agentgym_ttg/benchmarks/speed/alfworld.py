@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from agentgym_ttg.core.errors import ConfigError, MissingDependencyError
+from agentgym_ttg.core.errors import ConfigError
 
+from ._episodes import why_no_textworld
 from ._harness import Candidate, Paired, measure
 from ._registry import SpeedBenchmark
 
@@ -53,7 +54,7 @@ class _Play:
 def _run(options: Options, progress: Callable[[str], object]) -> list[Paired]:
     if min(options.games, options.steps, options.branches, options.repetitions) < 1:
         raise ConfigError("expected games, steps, branches and repetitions >= 1")
-    why = "left out by --native-only" if options.native_only else _why_not()
+    why = "left out by --native-only" if options.native_only else why_no_textworld()
     progress("choosing games and commands")
     plays = _plays(options, textworld=not why)
     engines = {"native": [play.native for play in plays]}
@@ -83,16 +84,6 @@ def _run(options: Options, progress: Callable[[str], object]) -> list[Paired]:
             **common,
         ),
     ]
-
-
-def _why_not() -> str:
-    from agentgym_ttg.envs.alfworld.textworld_engine import require_alfworld
-
-    try:
-        require_alfworld()
-    except MissingDependencyError as error:
-        return str(error)
-    return ""
 
 
 def _plays(options: Options, *, textworld: bool) -> list[_Play]:

@@ -15,13 +15,13 @@ from agentgym_ttg.agents.guided import GuidedEngine
 from agentgym_ttg.agents.policies.base import Policy, SamplingParams
 from agentgym_ttg.agents.policies.scripted import RandomPolicy
 from agentgym_ttg.agents.rollout import EpisodeSpec
-from agentgym_ttg.core.errors import ConfigError, MissingDependencyError
+from agentgym_ttg.core.errors import ConfigError
 from agentgym_ttg.core.trajectory import Trajectory
 from agentgym_ttg.envs.alfworld.env import ALFWorldEnv
 from agentgym_ttg.envs.vector import TextVectorEnv
 from agentgym_ttg.scorers.base import StepScorer
 
-from ._episodes import ENV, benchmark_model, judged, use_threads
+from ._episodes import ENV, benchmark_model, judged, use_threads, why_no_textworld
 from ._harness import Candidate, Paired, measure
 from ._registry import SpeedBenchmark
 
@@ -111,7 +111,7 @@ _WAYS = {_SNAPSHOT: _Way("native", False), _REPLAY: _Way("native", True), _TEXTW
 def _run(options: Options, progress: Callable[[str], object]) -> list[Paired]:
     if min(options.games, options.steps, options.repetitions) < 1 or options.candidates < 2:
         raise ConfigError("expected games, steps and repetitions >= 1 and candidates >= 2")
-    why = "left out by --native-only" if options.native_only else _why_not()
+    why = "left out by --native-only" if options.native_only else why_no_textworld()
     found = [_measure("branching", options, _scripted, why, progress)]
     if not options.without_model:
         use_threads(options.threads)
@@ -198,16 +198,6 @@ def _same(one: Trajectory, other: Trajectory) -> bool:
     return [(str(t.completion), t.observation) for t in one.turns] == [
         (str(t.completion), t.observation) for t in other.turns
     ]
-
-
-def _why_not() -> str:
-    from agentgym_ttg.envs.alfworld.textworld_engine import require_alfworld
-
-    try:
-        require_alfworld()
-    except MissingDependencyError as error:
-        return str(error)
-    return ""
 
 
 BENCHMARK = SpeedBenchmark("guided", "guided acting: branching by snapshot against replaying", Options, _run)

@@ -75,7 +75,7 @@ def evaluate_attribution(config: AttributionConfig, progress: Callable[[str], No
     scorers = [get_scorer(name, config.scorer_options) for name in config.scorer]
     results = attribute(records, scorers, seed=config.seed, resamples=config.resamples, progress=progress)
     return results | {
-        "settings": config.model_dump(mode="json", exclude={"out", "as_json", "threads", "plot_format"}),
+        "settings": config.stored(),
     }
 
 

@@ -86,7 +86,7 @@ def evaluate_best_of_n(config: BestOfNConfig, progress: Callable[[str], None]) -
             "tasks_with_fewer": len(groups) - len(full),
             "mixed_tasks": int(((won.mean(1) > 0) & (won.mean(1) < 1)).sum()),
         },
-        "settings": config.model_dump(mode="json", exclude={"out", "as_json", "threads", "plot_format"}),
+        "settings": config.stored(),
         "rows": rows,
     }
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from agentgym_ttg.core.errors import ConfigError, DataError
 
-from ..console import guarded
+from ..console import guarded, with_status
 from ..run_folder import write_json
 from .attribution import evaluate_attribution
 from .best_of_n import evaluate_best_of_n
@@ -84,12 +84,7 @@ def _run(chosen: _Evaluation, config: OutputConfig) -> None:
     folder = None if config.out is None else _folder(Path(config.out).expanduser())
     if config.threads is not None:
         _set_threads(config.threads)
-    console = Console(stderr=True)
-    if console.is_terminal:
-        with console.status(chosen.summary) as status:
-            results = chosen.run(config, status.update)
-    else:
-        results = chosen.run(config, lambda text: None)
+    results = with_status(chosen.summary, lambda say: chosen.run(config, say))
     if folder is not None:
         from .plots import draw
 

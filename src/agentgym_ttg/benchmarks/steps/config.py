@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from pydantic import BaseModel, ConfigDict, Field
@@ -34,6 +34,10 @@ class OutputConfig(BaseModel):
     """Print the results as JSON on standard output, and nothing else there."""
     threads: int | None = Field(None, ge=1)
     """CPU threads of torch; None leaves its setting."""
+
+    def stored(self) -> dict[str, Any]:
+        """Return the settings that the numbers depend on, for ``results.json``."""
+        return self.model_dump(mode="json", exclude={"out", "as_json", "threads", "cache", "plot_format"})
 
 
 class QualityConfig(OutputConfig):
@@ -103,11 +107,9 @@ class AttributionConfig(OutputConfig):
     """Only the first records."""
 
 
-class UncertaintyConfig(OutputConfig):
-    """Does the score of a trajectory tell whether it succeeds, and how early."""
+class BlindConfig(OutputConfig):
+    """What the evaluations share that score trajectories without showing the outcome."""
 
-    data: tuple[str, ...]
-    """Trajectory files (``python -m agentgym_ttg.benchmarks.collect``)."""
     scorer: tuple[str, ...] = ("mean-logprob",)
     """Step scorers by name. They are never shown the outcome."""
     scorer_options: ScorerSettings = ScorerSettings()
@@ -118,13 +120,20 @@ class UncertaintyConfig(OutputConfig):
     last_step: LastStep = "skip"
     """The last step of a meter, whose score is the outcome elsewhere: left without a score, since meters are trained on
     states with a decision to be taken; or ``ask`` the meter about the state behind it."""
+
+
+class UncertaintyConfig(BlindConfig):
+    """Does the score of a trajectory tell whether it succeeds, and how early."""
+
+    data: tuple[str, ...]
+    """Trajectory files (``python -m agentgym_ttg.benchmarks.collect``)."""
     max_steps: int = Field(20, ge=1)
     """The early-warning curve ends here."""
     limit: int | None = Field(None, ge=1)
     """Only the first trajectories."""
 
 
-class BestOfNConfig(OutputConfig):
+class BestOfNConfig(BlindConfig):
     """N trajectories of each task, one of them picked by score."""
 
     data: tuple[str, ...] = ()
@@ -143,13 +152,3 @@ class BestOfNConfig(OutputConfig):
     """Keep the sampled trajectories in this file; the same call goes on where it stopped."""
     n: int = Field(8, ge=1)
     """Trajectories of a task, N; more recorded ones are left out."""
-    scorer: tuple[str, ...] = ("mean-logprob",)
-    """Step scorers by name. They are never shown the outcome."""
-    scorer_options: ScorerSettings = ScorerSettings()
-    """What they are built from."""
-    aggregation: StepAggregation | None = None
-    """How the numbers of the steps become the trajectory's; None takes the sum for meters (their changes add up to what
-    they think of the end) and the mean for others."""
-    last_step: LastStep = "skip"
-    """The last step of a meter, whose score is the outcome elsewhere: left without a score, since meters are trained on
-    states with a decision to be taken; or ``ask`` the meter about the state behind it."""

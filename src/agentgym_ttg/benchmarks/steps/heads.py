@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from agentgym_ttg.core.errors import DataError
 from agentgym_ttg.meter.config import MeterConfig
 from agentgym_ttg.meter.labels import Label
-from agentgym_ttg.scorers._meter import with_end_state
+from agentgym_ttg.scorers import with_end_state
 
 from .folds import Fold
 from .records import LabelledTrajectory

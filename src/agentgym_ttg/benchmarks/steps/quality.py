@@ -76,7 +76,7 @@ def evaluate_quality(config: QualityConfig, progress: Callable[[str], None]) -> 
         "evaluation": "quality",
         "data": _describe(chosen),
         "split": {"folds": len(folds), "by": "stratified" if len(folds) == 1 else "query", "majority_sign": majority},
-        "settings": config.model_dump(mode="json", exclude={"out", "as_json", "threads", "cache", "plot_format"}),
+        "settings": config.stored(),
         "rows": rows,
         "trainings": {target: one["trainings"] for target, one in trained.items()},
         "calibration": {target: _calibration(one["potentials"], tested) for target, one in trained.items()},

@@ -59,7 +59,7 @@ def evaluate_uncertainty(config: UncertaintyConfig, progress: Callable[[str], No
             "successes": int(success.sum()),
             "steps": sum(map(len, trajectories)),
         },
-        "settings": config.model_dump(mode="json", exclude={"out", "as_json", "threads", "plot_format"}),
+        "settings": config.stored(),
         "rows": rows,
         "heat_map": _heat_map(trajectories, kept),
     }
